@@ -1,0 +1,31 @@
+// Collects Works from many callers and runs what waits as one batch: durable commits are the scarce thing.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "libs/eventlog/event_log.hpp"
+
+namespace nodus::eventlog {
+
+struct BatcherOptions {
+  int workers = 2;
+  int max_batch = 256;
+  int queue_limit = 4096;  // beyond it submit answers Unavailable/Overloaded with a jittered retry_after_s
+};
+
+class Batcher {
+ public:
+  Batcher(EventLog& log, BatcherOptions options);
+  ~Batcher();  // answers what is queued, then stops
+
+  // `done` is called once, on a worker thread.
+  void submit(Work work, std::function<void(Result<std::string>)> done);
+  Result<std::string> run(Work work);  // blocks
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace nodus::eventlog

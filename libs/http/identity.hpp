@@ -1,0 +1,25 @@
+// Who a forwarded request speaks for: lifecycle authenticates, signs, and metering believes it for 30
+// seconds. Header: X-Nodus-Identity: base64(JSON) "." hex(HMAC-SHA256(secret, base64)). Also the credential
+// of a node: hex(HMAC-SHA256(node secret, "node/" + machine id)), sent as a bearer token both ways.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "libs/base/clock.hpp"
+#include "libs/base/ids.hpp"
+
+namespace nodus::http {
+
+struct Identity {
+  OrgId org;
+  ProjectId project;
+  std::string key_id;  // of the API key
+  std::string role;    // viewer | developer | billing | admin
+};
+
+std::string sign_identity(const Identity& identity, std::string_view secret, Instant now);
+Result<Identity> verify_identity(std::string_view header, std::string_view secret, Instant now);
+std::string node_token(std::string_view node_secret, const MachineId& machine);
+
+}  // namespace nodus::http

@@ -1,0 +1,121 @@
+// An HTTP/1.1 server with strict request checks. The owner of Beast. Asio coroutines at the edge; handlers of
+// buffered routes are plain functions that run on a bounded pool of worker threads, so they may block on the
+// database.
+//
+// Refused with 400 and a closed connection: no Host or two, obs-fold, whitespace before the colon,
+// Transfer-Encoding other than "chunked" or together with Content-Length, two differing Content-Length,
+// chunked in HTTP/1.0, invalid field characters, encoded slashes/dot segments/NUL in the path, trailers are
+// dropped, chunk headers bounded. 431 header block too large; 413 body too large (before it is read when
+// Content-Length says so); 408 too slow.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "libs/base/clock.hpp"
+#include "libs/http/message.hpp"
+
+namespace nodus::http {
+
+struct Limits {
+  size_t header_bytes = 32 * 1024;
+  size_t body_bytes = 1024 * 1024;  // of buffered routes; a route may set its own
+  Millis header_time{10'000};
+  Millis body_idle_time{30'000};  // between two reads of a body
+  Millis keep_alive_time{75'000};
+  int connections = 4096;  // beyond: accepted, answered 503, closed
+};
+
+// Another HTTP server, to which an exchange can be handed on.
+struct Upstream {
+  std::string host;
+  int port = 0;
+  std::string target;               // path and query to ask for
+  std::string method;               // empty: the client's
+  Headers headers;                  // exactly these are sent, besides Host and the framing
+  std::optional<std::string> body;  // instead of the client's body
+  size_t body_limit = 0;            // of the client's body; more → 413/FileTooLarge to the client
+  Millis connect_time{2'000};
+  Millis idle_time{60'000};  // no byte in either direction
+};
+
+// One request of a streaming route; used by one coroutine.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual const Request& request() const = 0;
+
+  virtual boost::asio::awaitable<Result<std::string>> read_body(size_t limit) = 0;  // whole
+  virtual boost::asio::awaitable<Result<std::string>> read_some() = 0;  // next part; "" at the end
+  virtual boost::asio::awaitable<void> respond(Response response) = 0;  // once
+  virtual boost::asio::awaitable<Result<void>> begin(int status,
+                                                     Headers headers) = 0;  // then a chunked body:
+  virtual boost::asio::awaitable<Result<void>> write(
+      std::string_view bytes) = 0;  // flushed at once; error: client left
+  virtual boost::asio::awaitable<Result<void>> finish() = 0;
+  // Forwards the request and streams the answer back in constant memory; a 101 becomes a pipe in both
+  // directions. An error means that nothing was sent to the client yet (refused, timed out before the
+  // answer's header).
+  virtual boost::asio::awaitable<Result<void>> proxy(Upstream upstream) = 0;
+
+  // Runs a blocking function on the worker pool. Unavailable/Overloaded when the pool's queue is full.
+  virtual boost::asio::awaitable<Result<void>> run_blocking(std::function<void()> work) = 0;
+};
+
+// Wakes coroutines that wait for something to happen to a key (a Sandbox, a machine). Thread-safe.
+class Waiters {
+ public:
+  Waiters();
+  ~Waiters();
+  // Take a ticket before looking at the state, then wait with it: a notify in between is not lost.
+  uint64_t ticket(const std::string& key);
+  boost::asio::awaitable<bool> wait(std::string key, uint64_t ticket, Millis timeout);  // false: timed out
+  void notify(const std::string& key);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+using Handler = std::function<Response(const Request&)>;
+using StreamHandler = std::function<boost::asio::awaitable<void>(Exchange&)>;
+
+struct Route {
+  std::string method;
+  std::string pattern;  // "/apis/nodus.dev/v1/namespaces/{project}/sandboxes/{name}"
+  std::string name;     // for metrics and for the table that tests are generated from
+  Handler handler;      // one of the two
+  StreamHandler stream;
+  std::optional<size_t> body_bytes;
+};
+
+struct ServerOptions {
+  std::string listen = "127.0.0.1:0";  // address:port; port 0: any free one
+  int io_threads = 2;
+  int workers = 8;
+  int queue_limit = 1024;  // waiting for a worker; beyond: 503/Overloaded with a jittered Retry-After
+  Limits limits;
+};
+
+class Server {
+ public:
+  Server(ServerOptions options);
+  ~Server();
+  void route(Route route);  // before start
+  const std::vector<Route>& routes() const;
+  // Adds /livez, /readyz (200 or 503 with what is missing) and /metrics.
+  void health_routes(std::function<Result<void>()> ready);
+  Result<void> start();  // address in use → Unavailable/PortTaken
+  int port() const;
+  void stop(Millis patience = Millis(5'000));  // no new requests; waits for those under way
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace nodus::http

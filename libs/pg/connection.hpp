@@ -1,0 +1,92 @@
+// The owner of libpqxx. A Connection is used by one thread at a time; it connects lazily and again after it
+// was lost. Errors: Unavailable/DatabaseUnavailable (lost, refused, timed out, deadlock: a retry may help)
+// and Internal/DatabaseRejected (a constraint or a statement at fault: a retry cannot help).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <pqxx/pqxx>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "libs/base/clock.hpp"
+#include "libs/base/error.hpp"
+
+namespace nodus::pg {
+
+struct ConnectOptions {
+  std::string url;     // libpq connection string or URI
+  std::string schema;  // becomes the search_path; [a-z_]+
+  std::string application_name;
+  Millis connect_timeout{3'000};
+  Millis statement_timeout{4'000};
+  Millis lock_timeout{2'000};
+  Millis idle_in_transaction_timeout{3'000};
+};
+
+class Connection {
+ public:
+  explicit Connection(ConnectOptions options);
+  ~Connection();
+
+  // Runs body(pqxx::work&) in one READ COMMITTED transaction. Commits when body returns a value, aborts when
+  // it returns an error or throws. A pqxx exception becomes an Error here and goes no further.
+  template <class Body>
+  auto with_tx(Body&& body) -> std::invoke_result_t<Body, pqxx::work&> {
+    using R = std::invoke_result_t<Body, pqxx::work&>;
+    R result{std::unexpect, Error{}};
+    auto failed = run([&](pqxx::work& tx) {
+      result = body(tx);
+      return result.has_value();
+    });
+    if (failed) return std::unexpected(std::move(*failed));
+    return result;
+  }
+
+  // For LISTEN and other uses outside transactions. Throws pqxx exceptions.
+  pqxx::connection& raw();
+  void disconnect();
+
+ private:
+  std::optional<Error> run(const std::function<bool(pqxx::work&)>& body);
+
+  ConnectOptions options_;
+  std::unique_ptr<pqxx::connection> connection_;
+};
+
+// A fixed number of connections. acquire() waits up to `patience`, else Unavailable/DatabaseBusy.
+class Pool {
+ public:
+  Pool(ConnectOptions options, int size);
+  ~Pool();
+
+  class Lease {  // gives the connection back when it goes away
+   public:
+    Lease(Pool* pool, Connection* connection) : pool_(pool), connection_(connection) {}
+    Lease(Lease&& other) noexcept
+        : pool_(other.pool_), connection_(std::exchange(other.connection_, nullptr)) {}
+    Lease& operator=(Lease&&) = delete;
+    ~Lease();
+    Connection& operator*() const { return *connection_; }
+    Connection* operator->() const { return connection_; }
+
+   private:
+    Pool* pool_;
+    Connection* connection_;
+  };
+  Result<Lease> acquire(Millis patience = Millis(2'000));
+
+  template <class Body>
+  auto with_tx(Body&& body) -> std::invoke_result_t<Body, pqxx::work&> {
+    auto lease = acquire();
+    if (!lease) return std::unexpected(std::move(lease.error()));
+    return (*lease)->with_tx(std::forward<Body>(body));
+  }
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace nodus::pg
