@@ -1,0 +1,250 @@
+// The Sandbox aggregate, stream sandbox/<uid>: phases, starts, stops and the end of one Sandbox. Pure.
+// The table state × message is in services/lifecycle/README.md; tests/unit/lifecycle proves each cell.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "libs/base/ids.hpp"
+#include "services/lifecycle/domain/spec.hpp"
+
+namespace nodus::lifecycle {
+
+enum class Phase { kNone, kPending, kStarting, kRunning, kStopping, kStopped, kTerminating, kFailed, kDeleted };
+enum class StopReason { kNone, kUser, kIdle, kInsufficientCredits, kBudgetExceeded, kMaxCostReached, kDelete };
+enum class Trigger { kCreate, kStart, kCommand, kFile };
+
+std::string_view to_string(Phase phase);
+std::string_view to_string(StopReason reason);  // as in status.stopReason
+std::string_view to_string(Trigger trigger);
+
+struct RestorePoint {
+  std::string object;
+  std::string sha256;
+  int64_t size_bytes = 0;
+  Instant taken_at;
+
+  bool operator==(const RestorePoint&) const = default;
+};
+
+// The numbers that refused a start; a 402 repeats them.
+struct Refusal {
+  std::string reason;  // InsufficientCredits | BudgetExceeded
+  std::string limit;   // balance | maxCostUSD | budget/<name>
+  std::string hold_usd;
+  std::string available_usd;
+  Instant at;          // metering's clock
+
+  bool operator==(const Refusal&) const = default;
+};
+
+// ---- events
+
+struct SandboxCreated {
+  SandboxUid uid;
+  OrgId org;
+  ProjectId project;
+  std::string name;
+  SandboxSpec spec;
+  std::string image_digest;
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+  Instant at;
+};
+struct StartRequested {
+  int64_t start = 0;
+  Trigger trigger = Trigger::kStart;
+  Money spent;  // before this start
+  Instant at;
+};
+struct StopRequested {
+  int64_t start = 0;
+  StopReason reason = StopReason::kUser;
+  std::optional<Instant> idle_since;
+  Instant at;
+};
+struct StopDeclined {
+  int64_t start = 0;
+  Instant last_activity;
+};
+struct DeleteRequested {
+  std::string reason;  // User | MaxLifetime | Idle
+  Instant at;
+};
+struct MaxCostRaised {
+  Money max_cost;
+  Instant at;
+};
+struct FundingRecorded {
+  int64_t start = 0;
+  std::optional<Rate> rate;  // absent: refused
+  Refusal refusal;           // when refused
+  Instant at;
+};
+struct WakeRecorded {
+  Trigger trigger = Trigger::kStart;
+  Instant at;
+};
+struct SlotRecorded {
+  int64_t start = 0;
+  int64_t epoch = 0;
+  std::string machine;
+  std::string data_path;
+  Instant reserved_at;
+};
+struct RunningRecorded {
+  int64_t start = 0;
+  std::string runtime;
+  Instant started_at;
+};
+struct ReleaseRecorded {
+  int64_t start = 0;
+  StopReason stop_reason = StopReason::kNone;
+  std::string failure;
+  std::string message;
+  std::optional<RestorePoint> restore_point;
+  Instant at;
+};
+struct ChargeRecorded {
+  int64_t start = 0;
+  Money total;
+};
+struct ProcessNumbered {
+  int64_t number = 0;
+};
+struct SandboxDeleted {
+  Instant at;
+};
+
+using SandboxEvent =
+    std::variant<SandboxCreated, StartRequested, StopRequested, StopDeclined, DeleteRequested, MaxCostRaised,
+                 FundingRecorded, WakeRecorded, SlotRecorded, RunningRecorded, ReleaseRecorded, ChargeRecorded,
+                 ProcessNumbered, SandboxDeleted>;
+
+// ---- state
+
+struct Sandbox {
+  SandboxUid uid;
+  OrgId org;
+  ProjectId project;
+  std::string name;
+  SandboxSpec spec;
+  std::string image_digest;
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+  Instant created_at;
+
+  Phase phase = Phase::kNone;
+  Instant phase_since;
+  bool wants_running = false;       // spec.state
+  int64_t start = 0;                // number of the latest start; 0: never started
+  bool start_open = false;          // the latest start is not over yet
+  int64_t epoch = 0;                // of the latest slot
+  std::string machine;
+  std::string data_path;            // host:port; empty without a slot
+  std::string runtime;
+  std::optional<Instant> reserved_at;
+  std::optional<Instant> started_at;
+  std::optional<Rate> rate;         // of the start under way
+  std::optional<Refusal> refusal;
+  StopReason stop_reason = StopReason::kNone;
+  bool wake_pending = false;        // start again when the stop is done
+  std::string failure;              // of a Failed start, e.g. StartFailed
+  std::string message;
+  std::optional<RestorePoint> restore_point;
+  Money posted;                     // cost of all closed starts
+  Instant last_activity;            // as far as lifecycle knows
+  int64_t processes = 0;            // numbers given out
+
+  bool operator==(const Sandbox&) const = default;
+};
+
+// ---- commands
+
+struct CreateSandbox {
+  SandboxCreated created;
+  bool run = true;  // spec.state
+};
+struct TriggerStart {
+  Trigger trigger = Trigger::kStart;
+};
+struct RequestStop {
+  StopReason reason = StopReason::kUser;
+  std::optional<int64_t> start;  // only this one; absent: whatever runs
+};
+struct DeleteSandbox {
+  std::string reason = "User";
+};
+struct RaiseMaxCost {
+  Money max_cost;
+};
+struct CheckIdle {};      // the idle deadline passed
+struct CheckLifetime {};  // the maxLifetime deadline passed
+struct NumberProcess {};
+struct RecordFunding {
+  FundingRecorded funding;
+};
+struct RecordSlot {
+  SlotRecorded slot;
+};
+struct RecordRunning {
+  RunningRecorded running;
+};
+struct RecordStopDeclined {
+  StopDeclined declined;
+};
+struct RecordLapse {  // the offer ended without a slot
+  int64_t start = 0;
+  std::string reason;  // Refused | Expired | NoCapacity | Stopped | Deleted
+  StopReason stop_reason = StopReason::kNone;
+};
+struct RecordRelease {
+  ReleaseRecorded release;
+};
+struct RecordCharge {
+  ChargeRecorded charge;
+};
+
+using SandboxCommand =
+    std::variant<CreateSandbox, TriggerStart, RequestStop, DeleteSandbox, RaiseMaxCost, CheckIdle, CheckLifetime,
+                 NumberProcess, RecordFunding, RecordSlot, RecordRunning, RecordStopDeclined, RecordLapse,
+                 RecordRelease, RecordCharge>;
+
+struct SandboxContext {
+  Instant now;
+  std::optional<Instant> funds_changed_at;  // of the organization, metering's clock: older refusals no longer stand
+};
+
+struct SandboxAggregate {
+  using State = Sandbox;
+  using Event = SandboxEvent;
+  using Command = SandboxCommand;
+  using Context = SandboxContext;
+  static constexpr int kStateVersion = 1;
+
+  // Rejections, in this order: NotFound (none or deleted), SandboxNotRunning (Terminating), SandboxFailed (Failed, for
+  // commands and files), InsufficientCredits/BudgetExceeded (refused, and the funds have not changed since).
+  static Result<std::vector<Event>> decide(const State&, const Command&, const Context&);
+  static void evolve(State&, const Event&);
+};
+
+// ---- questions about a state
+
+struct Deadline {
+  std::string_view kind;  // lifetime | idle
+  Instant due;
+
+  bool operator==(const Deadline&) const = default;
+};
+// Derived from the state alone; a row disappears by a state change, never by firing.
+std::vector<Deadline> deadlines_of(const Sandbox& sandbox);
+// Cost so far: posted and, while a slot is held, the frozen rate × money seconds since it was reserved.
+Money cost_at(const Sandbox& sandbox, Instant now);
+// Instants are rated as whole UTC seconds, rounded up.
+int64_t money_second(Instant at);
+// The refusal that still stands, as the error that a trigger answers.
+std::optional<Error> standing_refusal(const Sandbox& sandbox, const SandboxContext& context);
+
+}  // namespace nodus::lifecycle
