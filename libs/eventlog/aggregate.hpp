@@ -50,7 +50,11 @@ Result<Step<Aggregate>> apply(Unit& unit, const std::string& stream,
   std::vector<Event> encoded;
   for (const auto& event : step.events) {
     Aggregate::evolve(step.after, event);
-    encoded.push_back(Codec::encode(event));
+    // An event that repeats facts of its stream (its uid, its spec) is encoded with the state after it.
+    if constexpr (requires { Codec::encode(event, step.after); })
+      encoded.push_back(Codec::encode(event, step.after));
+    else
+      encoded.push_back(Codec::encode(event));
   }
   if (!encoded.empty())
     unit.append(stream, std::move(encoded), Codec::encode_state(step.after), Aggregate::kStateVersion);

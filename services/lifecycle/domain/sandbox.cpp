@@ -16,11 +16,14 @@ struct Overloaded : Fs... {
   using Fs::operator()...;
 };
 
-bool exists(const Sandbox& s) { return s.phase != Phase::kNone && s.phase != Phase::kDeleted; }
+bool exists(const Sandbox& s) {
+  return s.phase != Phase::kNone && s.phase != Phase::kDeleted;
+}
 
 std::unexpected<Error> not_found(const Sandbox& s) {
   return fail(Code::kNotFound, "NotFound",
-              "There is no Sandbox named \"" + s.name + "\" in this project. Create it with nodus apply or nodus create.");
+              "There is no Sandbox named \"" + s.name +
+                  "\" in this project. Create it with nodus apply or nodus create.");
 }
 
 std::unexpected<Error> terminating(const Sandbox& s) {
@@ -29,13 +32,14 @@ std::unexpected<Error> terminating(const Sandbox& s) {
 }
 
 StartRequested next_start(const Sandbox& s, Trigger trigger, Instant now) {
-  return {.start = s.start + 1, .trigger = trigger, .spent = s.posted, .at = now};
+  return {.start = s.start + 1, .trigger = trigger, .spent = s.posted + s.unposted, .at = now};
 }
 
 Decision decide_create(const Sandbox& s, const CreateSandbox& c, const SandboxContext& context) {
   if (s.phase != Phase::kNone) return Events{};
   Events events{c.created};
-  if (c.run) events.push_back(StartRequested{.start = 1, .trigger = Trigger::kCreate, .spent = {}, .at = context.now});
+  if (c.run)
+    events.push_back(StartRequested{.start = 1, .trigger = Trigger::kCreate, .spent = {}, .at = context.now});
   return events;
 }
 
@@ -43,8 +47,10 @@ Decision decide_trigger(const Sandbox& s, const TriggerStart& c, const SandboxCo
   const bool command = c.trigger == Trigger::kCommand || c.trigger == Trigger::kFile;
   switch (s.phase) {
     case Phase::kNone:
-    case Phase::kDeleted: return not_found(s);
-    case Phase::kTerminating: return terminating(s);
+    case Phase::kDeleted:
+      return not_found(s);
+    case Phase::kTerminating:
+      return terminating(s);
     case Phase::kFailed:
       if (c.trigger == Trigger::kCreate) return Events{};
       if (command)
@@ -55,7 +61,8 @@ Decision decide_trigger(const Sandbox& s, const TriggerStart& c, const SandboxCo
     case Phase::kStopped:
       // A create by name returns the Sandbox as it is; the others are told which numbers refused.
       if (auto refused = standing_refusal(s, context))
-        return c.trigger == Trigger::kCreate ? Decision(Events{}) : Decision(std::unexpected(std::move(*refused)));
+        return c.trigger == Trigger::kCreate ? Decision(Events{})
+                                             : Decision(std::unexpected(std::move(*refused)));
       return Events{next_start(s, c.trigger, context.now)};
     case Phase::kPending:
       if (auto refused = standing_refusal(s, context); refused && c.trigger != Trigger::kCreate)
@@ -65,7 +72,8 @@ Decision decide_trigger(const Sandbox& s, const TriggerStart& c, const SandboxCo
       if (s.wake_pending) return Events{};
       return Events{WakeRecorded{c.trigger, context.now}};
     case Phase::kStarting:
-    case Phase::kRunning: return Events{};
+    case Phase::kRunning:
+      return Events{};
   }
   return Events{};
 }
@@ -101,7 +109,7 @@ Decision decide_idle(const Sandbox& s, const SandboxContext& context) {
 }
 
 Decision decide_funding(const Sandbox& s, const FundingRecorded& funding) {
-  if (!s.start_open || funding.start != s.start || s.phase != Phase::kPending) return Events{};
+  if (!s.start_open || funding.start != s.start) return Events{};
   if (s.rate || (s.refusal && !funding.rate)) return Events{};
   return Events{funding};
 }
@@ -129,8 +137,12 @@ StopReason reason_of(const Refusal& refusal) {
 
 Decision decide_lapse(const Sandbox& s, const RecordLapse& c, const SandboxContext& context) {
   if (!s.start_open || c.start != s.start) return Events{};
-  ReleaseRecorded release{.start = c.start, .stop_reason = c.stop_reason, .failure = "", .message = "",
-                          .restore_point = {}, .at = context.now};
+  ReleaseRecorded release{.start = c.start,
+                          .stop_reason = c.stop_reason,
+                          .failure = "",
+                          .message = "",
+                          .restore_point = {},
+                          .at = context.now};
   const bool refused = c.reason == "Refused";
   if (refused && s.refusal) release.stop_reason = reason_of(*s.refusal);
   // No machine in time: it is still wanted, so it asks anew, at the price of then.
@@ -183,7 +195,7 @@ Result<Events> SandboxAggregate::decide(const Sandbox& s, const Command& command
           [&](const RecordLapse& c) { return decide_lapse(s, c, context); },
           [&](const RecordRelease& c) { return decide_release(s, c, context); },
           [&](const RecordCharge& c) -> Decision {
-            if (s.phase == Phase::kNone || c.charge.total <= s.posted) return Events{};
+            if (s.phase == Phase::kNone || c.charge.start <= s.charged_start) return Events{};
             return Events{c.charge};
           },
       },
@@ -224,6 +236,8 @@ void stop_requested(Sandbox& s, const StopRequested& e) {
 
 void released(Sandbox& s, const ReleaseRecorded& e) {
   s.start_open = false;
+  if (s.rate && s.reserved_at && s.charged_start < e.start)
+    s.unposted = *s.rate * std::max<int64_t>(0, money_second(e.at) - money_second(*s.reserved_at));
   s.data_path.clear();
   s.reserved_at.reset();
   s.started_at.reset();
@@ -232,7 +246,9 @@ void released(Sandbox& s, const ReleaseRecorded& e) {
   if (e.restore_point) s.restore_point = e.restore_point;
   s.failure = e.failure;
   s.message = e.message;
-  enter(s, e.failure.empty() ? Phase::kStopped : Phase::kFailed, e.at);
+  // A Sandbox that crashed while it stopped is stopped: its last restore point stands, and `message` says
+  // what happened.
+  enter(s, e.failure.empty() || s.phase == Phase::kStopping ? Phase::kStopped : Phase::kFailed, e.at);
 }
 
 }  // namespace
@@ -268,7 +284,8 @@ void SandboxAggregate::evolve(Sandbox& s, const Event& event) {
                    s.wants_running = true;
                  },
                  [&](const SlotRecorded& e) {
-                   s.epoch = e.epoch, s.machine = e.machine, s.data_path = e.data_path, s.reserved_at = e.reserved_at;
+                   s.epoch = e.epoch, s.machine = e.machine, s.data_path = e.data_path,
+                   s.reserved_at = e.reserved_at;
                    if (s.phase == Phase::kPending) enter(s, Phase::kStarting, e.reserved_at);
                  },
                  [&](const RunningRecorded& e) {
@@ -277,7 +294,11 @@ void SandboxAggregate::evolve(Sandbox& s, const Event& event) {
                    if (s.phase == Phase::kStarting) enter(s, Phase::kRunning, e.started_at);
                  },
                  [&](const ReleaseRecorded& e) { released(s, e); },
-                 [&](const ChargeRecorded& e) { s.posted = e.total; },
+                 [&](const ChargeRecorded& e) {
+                   s.posted = e.total;
+                   s.charged_start = e.start;
+                   s.unposted = Money();
+                 },
                  [&](const ProcessNumbered& e) { s.processes = e.number; },
                  [&](const SandboxDeleted& e) {
                    s.start_open = false;
@@ -296,37 +317,46 @@ std::vector<Deadline> deadlines_of(const Sandbox& s) {
   return deadlines;
 }
 
-int64_t money_second(Instant at) { return std::chrono::ceil<Seconds>(at).time_since_epoch().count(); }
+int64_t money_second(Instant at) {
+  return std::chrono::ceil<Seconds>(at).time_since_epoch().count();
+}
 
 Money cost_at(const Sandbox& s, Instant now) {
-  if (!s.rate || !s.reserved_at) return s.posted;
+  if (!s.rate || !s.reserved_at || s.charged_start == s.start) return s.posted + s.unposted;
   return s.posted + *s.rate * std::max<int64_t>(0, money_second(now) - money_second(*s.reserved_at));
 }
 
 std::optional<Error> standing_refusal(const Sandbox& s, const SandboxContext& context) {
   if (!s.refusal) return std::nullopt;
   const Refusal& r = *s.refusal;
-  if (r.limit != "maxCostUSD" && context.funds_changed_at && *context.funds_changed_at >= r.at) return std::nullopt;
+  if (r.limit != "maxCostUSD" && context.funds_changed_at && *context.funds_changed_at >= r.at)
+    return std::nullopt;
   std::string message;
   if (r.reason == "InsufficientCredits")
-    message = "The start of Sandbox \"" + s.name + "\" needs a hold of $" + r.hold_usd + " and the balance has $" +
-              r.available_usd + " left. Add credits, then try again.";
+    message = "The start of Sandbox \"" + s.name + "\" needs a hold of $" + r.hold_usd +
+              " and the balance has $" + r.available_usd + " left. Add credits, then try again.";
   else
-    message = "The start of Sandbox \"" + s.name + "\" needs a hold of $" + r.hold_usd + " and " + r.limit + " has $" +
-              r.available_usd + " left. Raise " + r.limit + ", then try again.";
+    message = "The start of Sandbox \"" + s.name + "\" needs a hold of $" + r.hold_usd + " and " + r.limit +
+              " has $" + r.available_usd + " left. Raise " + r.limit + ", then try again.";
   return Error{Code::kPaymentRequired, r.reason, message, {}, {}, {}};
 }
 
 namespace {
 constexpr std::string_view kPhases[] = {"None",    "Pending",     "Starting", "Running", "Stopping",
                                         "Stopped", "Terminating", "Failed",   "Deleted"};
-constexpr std::string_view kStopReasons[] = {"",               "User",           "Idle",  "InsufficientCredits",
-                                             "BudgetExceeded", "MaxCostReached", "Delete"};
+constexpr std::string_view kStopReasons[] = {
+    "", "User", "Idle", "InsufficientCredits", "BudgetExceeded", "MaxCostReached", "Delete"};
 constexpr std::string_view kTriggers[] = {"Create", "Start", "Command", "File"};
 }  // namespace
 
-std::string_view to_string(Phase phase) { return kPhases[static_cast<size_t>(phase)]; }
-std::string_view to_string(StopReason reason) { return kStopReasons[static_cast<size_t>(reason)]; }
-std::string_view to_string(Trigger trigger) { return kTriggers[static_cast<size_t>(trigger)]; }
+std::string_view to_string(Phase phase) {
+  return kPhases[static_cast<size_t>(phase)];
+}
+std::string_view to_string(StopReason reason) {
+  return kStopReasons[static_cast<size_t>(reason)];
+}
+std::string_view to_string(Trigger trigger) {
+  return kTriggers[static_cast<size_t>(trigger)];
+}
 
 }  // namespace nodus::lifecycle

@@ -12,8 +12,26 @@
 
 namespace nodus::lifecycle {
 
-enum class Phase { kNone, kPending, kStarting, kRunning, kStopping, kStopped, kTerminating, kFailed, kDeleted };
-enum class StopReason { kNone, kUser, kIdle, kInsufficientCredits, kBudgetExceeded, kMaxCostReached, kDelete };
+enum class Phase {
+  kNone,
+  kPending,
+  kStarting,
+  kRunning,
+  kStopping,
+  kStopped,
+  kTerminating,
+  kFailed,
+  kDeleted
+};
+enum class StopReason {
+  kNone,
+  kUser,
+  kIdle,
+  kInsufficientCredits,
+  kBudgetExceeded,
+  kMaxCostReached,
+  kDelete
+};
 enum class Trigger { kCreate, kStart, kCommand, kFile };
 
 std::string_view to_string(Phase phase);
@@ -35,7 +53,7 @@ struct Refusal {
   std::string limit;   // balance | maxCostUSD | budget/<name>
   std::string hold_usd;
   std::string available_usd;
-  Instant at;          // metering's clock
+  Instant at;  // metering's clock
 
   bool operator==(const Refusal&) const = default;
 };
@@ -120,8 +138,8 @@ struct SandboxDeleted {
 
 using SandboxEvent =
     std::variant<SandboxCreated, StartRequested, StopRequested, StopDeclined, DeleteRequested, MaxCostRaised,
-                 FundingRecorded, WakeRecorded, SlotRecorded, RunningRecorded, ReleaseRecorded, ChargeRecorded,
-                 ProcessNumbered, SandboxDeleted>;
+                 FundingRecorded, WakeRecorded, SlotRecorded, RunningRecorded, ReleaseRecorded,
+                 ChargeRecorded, ProcessNumbered, SandboxDeleted>;
 
 // ---- state
 
@@ -138,25 +156,27 @@ struct Sandbox {
 
   Phase phase = Phase::kNone;
   Instant phase_since;
-  bool wants_running = false;       // spec.state
-  int64_t start = 0;                // number of the latest start; 0: never started
-  bool start_open = false;          // the latest start is not over yet
-  int64_t epoch = 0;                // of the latest slot
+  bool wants_running = false;  // spec.state
+  int64_t start = 0;           // number of the latest start; 0: never started
+  bool start_open = false;     // the latest start is not over yet
+  int64_t epoch = 0;           // of the latest slot
   std::string machine;
-  std::string data_path;            // host:port; empty without a slot
+  std::string data_path;  // host:port; empty without a slot
   std::string runtime;
   std::optional<Instant> reserved_at;
   std::optional<Instant> started_at;
-  std::optional<Rate> rate;         // of the start under way
+  std::optional<Rate> rate;  // of the start under way
   std::optional<Refusal> refusal;
   StopReason stop_reason = StopReason::kNone;
-  bool wake_pending = false;        // start again when the stop is done
-  std::string failure;              // of a Failed start, e.g. StartFailed
+  bool wake_pending = false;  // start again when the stop is done
+  std::string failure;        // of a Failed start, e.g. StartFailed
   std::string message;
   std::optional<RestorePoint> restore_point;
-  Money posted;                     // cost of all closed starts
-  Instant last_activity;            // as far as lifecycle knows
-  int64_t processes = 0;            // numbers given out
+  Money posted;               // cost of the starts whose charge is posted
+  Money unposted;             // of the last start, from its release until its charge is posted
+  int64_t charged_start = 0;  // the latest start whose charge is posted
+  Instant last_activity;      // as far as lifecycle knows
+  int64_t processes = 0;      // numbers given out
 
   bool operator==(const Sandbox&) const = default;
 };
@@ -208,13 +228,14 @@ struct RecordCharge {
 };
 
 using SandboxCommand =
-    std::variant<CreateSandbox, TriggerStart, RequestStop, DeleteSandbox, RaiseMaxCost, CheckIdle, CheckLifetime,
-                 NumberProcess, RecordFunding, RecordSlot, RecordRunning, RecordStopDeclined, RecordLapse,
-                 RecordRelease, RecordCharge>;
+    std::variant<CreateSandbox, TriggerStart, RequestStop, DeleteSandbox, RaiseMaxCost, CheckIdle,
+                 CheckLifetime, NumberProcess, RecordFunding, RecordSlot, RecordRunning, RecordStopDeclined,
+                 RecordLapse, RecordRelease, RecordCharge>;
 
 struct SandboxContext {
   Instant now;
-  std::optional<Instant> funds_changed_at;  // of the organization, metering's clock: older refusals no longer stand
+  std::optional<Instant>
+      funds_changed_at;  // of the organization, metering's clock: older refusals no longer stand
 };
 
 struct SandboxAggregate {
@@ -224,8 +245,9 @@ struct SandboxAggregate {
   using Context = SandboxContext;
   static constexpr int kStateVersion = 1;
 
-  // Rejections, in this order: NotFound (none or deleted), SandboxNotRunning (Terminating), SandboxFailed (Failed, for
-  // commands and files), InsufficientCredits/BudgetExceeded (refused, and the funds have not changed since).
+  // Rejections, in this order: NotFound (none or deleted), SandboxNotRunning (Terminating), SandboxFailed
+  // (Failed, for commands and files), InsufficientCredits/BudgetExceeded (refused, and the funds have not
+  // changed since).
   static Result<std::vector<Event>> decide(const State&, const Command&, const Context&);
   static void evolve(State&, const Event&);
 };

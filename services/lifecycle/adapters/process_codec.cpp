@@ -1,0 +1,112 @@
+#include "nodus/lifecycle/v1/events.pb.h"
+#include "nodus/lifecycle/v1/state.pb.h"
+#include "services/lifecycle/adapters/codec.hpp"
+#include "services/lifecycle/adapters/codec_support.hpp"
+
+namespace nodus::lifecycle {
+
+namespace pb = nodus::lifecycle::v1;
+using namespace codec;
+
+namespace {
+
+void put(const ProcessAdmitted& e, pb::ProcessAdmitted* out) {
+  out->set_uid(e.uid.str());
+  out->set_sandbox_uid(e.sandbox.str());
+  out->set_project(e.project.str());
+  out->set_sandbox_name(e.sandbox_name);
+  out->set_start(e.start);
+  out->set_epoch(e.epoch);
+  out->set_name(e.name);
+  for (const auto& argument : e.command) out->add_command(argument);
+  out->set_timeout_us(e.timeout.count());
+  out->set_at_us(to_micros(e.at));
+}
+
+ProcessAdmitted admitted_of(const pb::ProcessAdmitted& m) {
+  return {ProcessUid(m.uid()),
+          SandboxUid(m.sandbox_uid()),
+          ProjectId(m.project()),
+          m.sandbox_name(),
+          m.start(),
+          m.epoch(),
+          m.name(),
+          {m.command().begin(), m.command().end()},
+          Micros(m.timeout_us()),
+          from_micros(m.at_us())};
+}
+
+void put(const ProcessEnded& e, const ProcessUid& uid, pb::ProcessEnded* out) {
+  out->set_uid(uid.str());
+  out->set_reason(e.reason);
+  out->set_exit_code(e.exit_code);
+  out->set_message(e.message);
+  out->set_started_at_us(micros_or_zero(e.started_at));
+  out->set_ended_at_us(to_micros(e.ended_at));
+}
+
+ProcessEnded ended_of(const pb::ProcessEnded& m) {
+  return {m.reason(), m.exit_code(), m.message(), instant_or_none(m.started_at_us()),
+          from_micros(m.ended_at_us())};
+}
+
+}  // namespace
+
+eventlog::Event ProcessCodec::encode(const ProcessEvent& event, const Process& after) {
+  if (const auto* admitted = std::get_if<ProcessAdmitted>(&event)) {
+    pb::ProcessAdmitted m;
+    put(*admitted, &m);
+    return event_of(m);
+  }
+  pb::ProcessEnded m;
+  put(std::get<ProcessEnded>(event), after.admitted.uid, &m);
+  return event_of(m);
+}
+
+Result<ProcessEvent> ProcessCodec::decode(const std::string& type, const std::string& payload) {
+  Result<ProcessEvent> out = unknown_type(type);
+  (void)(decode_as<pb::ProcessAdmitted>(type, payload, out, [](const auto& m) { return admitted_of(m); }) ||
+         decode_as<pb::ProcessEnded>(type, payload, out, [](const auto& m) { return ended_of(m); }));
+  return out;
+}
+
+std::string ProcessCodec::encode_state(const Process& p) {
+  pb::ProcessState m;
+  put(p.admitted, m.mutable_admitted());
+  if (p.ended) put(*p.ended, p.admitted.uid, m.mutable_ended());
+  return m.SerializeAsString();
+}
+
+Result<Process> ProcessCodec::decode_state(const std::string& bytes) {
+  auto m = parse<pb::ProcessState>(bytes);
+  if (!m) return std::unexpected(std::move(m.error()));
+  Process p{admitted_of(m->admitted()), std::nullopt};
+  if (m->has_ended()) p.ended = ended_of(m->ended());
+  return p;
+}
+
+eventlog::Event NameCodec::encode(const NameEvent& event, const Name&) {
+  pb::NameTaken m;
+  m.set_uid(std::get<NameTaken>(event).uid.str());
+  return event_of(m);
+}
+
+Result<NameEvent> NameCodec::decode(const std::string& type, const std::string& payload) {
+  Result<NameEvent> out = unknown_type(type);
+  decode_as<pb::NameTaken>(type, payload, out, [](const auto& m) { return NameTaken{SandboxUid(m.uid())}; });
+  return out;
+}
+
+std::string NameCodec::encode_state(const Name& name) {
+  pb::NameState m;
+  m.set_holder(name.holder.str());
+  return m.SerializeAsString();
+}
+
+Result<Name> NameCodec::decode_state(const std::string& bytes) {
+  auto m = parse<pb::NameState>(bytes);
+  if (!m) return std::unexpected(std::move(m.error()));
+  return Name{SandboxUid(m->holder())};
+}
+
+}  // namespace nodus::lifecycle

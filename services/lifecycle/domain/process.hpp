@@ -1,0 +1,64 @@
+// The Process aggregate, stream process/<uid>: one command of a Sandbox and how it ended. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "libs/base/clock.hpp"
+#include "libs/base/ids.hpp"
+
+namespace nodus::lifecycle {
+
+struct ProcessAdmitted {
+  ProcessUid uid;
+  SandboxUid sandbox;
+  ProjectId project;
+  std::string sandbox_name;
+  int64_t start = 0;
+  int64_t epoch = 0;
+  std::string name;  // sb-hello-12
+  std::vector<std::string> command;
+  Micros timeout{0};
+  Instant at;
+};
+struct ProcessEnded {
+  std::string reason;  // empty: exit code 0; else of the table in spec 001
+  int exit_code = 0;
+  std::string message;
+  std::optional<Instant> started_at;
+  Instant ended_at;
+};
+using ProcessEvent = std::variant<ProcessAdmitted, ProcessEnded>;
+
+struct Process {
+  ProcessAdmitted admitted;  // uid empty: does not exist
+  std::optional<ProcessEnded> ended;
+};
+
+struct AdmitProcess {
+  ProcessAdmitted admitted;
+};
+struct EndProcess {
+  int64_t epoch = 0;  // a report of another epoch is refused
+  ProcessEnded ended;
+};
+using ProcessCommand = std::variant<AdmitProcess, EndProcess>;
+
+struct ProcessContext {};
+
+struct ProcessAggregate {
+  using State = Process;
+  using Event = ProcessEvent;
+  using Command = ProcessCommand;
+  using Context = ProcessContext;
+  static constexpr int kStateVersion = 1;
+
+  // A Process ends exactly once: the first end stands, later ones are no-ops. Rejections: NotFound,
+  // StaleEpoch.
+  static Result<std::vector<Event>> decide(const State&, const Command&, const Context&);
+  static void evolve(State&, const Event&);
+};
+
+}  // namespace nodus::lifecycle
