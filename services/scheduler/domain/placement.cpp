@@ -1,0 +1,36 @@
+#include "services/scheduler/domain/placement.hpp"
+
+#include <tuple>
+
+namespace nodus::scheduler {
+namespace {
+
+// What would be left, in millionths of the machine, summed over cpu and memory; disk is rarely what binds.
+int64_t left_over(const MachineView& m, const Shape& shape) {
+  const Shape room = m.capacity - m.used - shape;
+  auto part = [](int64_t left, int64_t whole) {
+    return whole <= 0 ? 0 : static_cast<int64_t>(static_cast<__int128>(left) * 1'000'000 / whole);
+  };
+  return part(room.cpu_milli, m.capacity.cpu_milli) + part(room.memory_bytes, m.capacity.memory_bytes);
+}
+
+}  // namespace
+
+Plan plan_placement(std::span<const MachineView> machines, const OrgId& org, const Shape& shape,
+                    size_t limit) {
+  std::vector<std::tuple<bool, int64_t, MachineId>> ranked;  // (full, left over, id): the id makes it total
+  for (const auto& m : machines) {
+    if (m.org != org || !shape.fits_in(m.capacity)) continue;
+    ranked.emplace_back(!shape.fits_in(m.capacity - m.used), left_over(m, shape), m.id);
+  }
+  std::sort(ranked.begin(), ranked.end());
+  Plan plan;
+  for (const auto& [full, left, id] : ranked) {
+    if (plan.machines.size() == limit) break;
+    plan.machines.push_back(id);
+    if (!full) ++plan.fitting;
+  }
+  return plan;
+}
+
+}  // namespace nodus::scheduler
