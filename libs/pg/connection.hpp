@@ -1,6 +1,9 @@
 // The owner of libpqxx. A Connection is used by one thread at a time; it connects lazily and again after it
-// was lost. Errors: Unavailable/DatabaseUnavailable (lost, refused, timed out, deadlock: a retry may help)
-// and Internal/DatabaseRejected (a constraint or a statement at fault: a retry cannot help).
+// was lost. Errors:
+//   Unavailable/DatabaseUnavailable  refused, or lost before COMMIT: nothing was kept; a retry may help
+//   Unavailable/DatabaseBusy         timed out, deadlock, out of resources: rolled back; a retry may help
+//   Unavailable/CommitUnknown        lost during COMMIT: perhaps kept; only what is idempotent may be
+//   repeated Internal/DatabaseRejected        a constraint or a statement at fault: a retry cannot help
 #pragma once
 
 #include <functional>

@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "libs/base/check.hpp"
+#include "libs/pg/connection.hpp"
+
+namespace nodus::pg {
+namespace {
+
+Error lost(const std::string& why) {
+  return {Code::kUnavailable, "DatabaseUnavailable", "The database cannot be reached: " + why, {}, 1, {}};
+}
+Error busy(const std::string& why) {
+  return {Code::kUnavailable, "DatabaseBusy", "The database did not answer in time: " + why, {}, 1, {}};
+}
+Error outcome_unknown() {
+  return {Code::kUnavailable,
+          "CommitUnknown",
+          "The connection was lost during COMMIT; the change may have been kept. Repeat it with the same "
+          "idempotency key.",
+          {},
+          1,
+          {}};
+}
+
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, std::min(text.find('\n'), size_t{200})));
+}
+
+// SQLSTATE classes: https://www.postgresql.org/docs/15/errcodes-appendix.html
+Error classify(const pqxx::sql_error& error) {
+  std::string_view state = error.sqlstate();
+  std::string what = fmt::format("{} ({})", first_line(error.what()), state);
+  if (state.starts_with("08") || state.starts_with("57P") || state == "25P03") return lost(what);
+  // Lock and statement timeouts, serialization, deadlock, out of memory, disk, connections or locks.
+  if (state == "55P03" || state == "57014" || state.starts_with("40") || state.starts_with("53"))
+    return busy(what);
+  return {Code::kInternal, "DatabaseRejected", "The database refused a statement: " + what, {}, {}, {}};
+}
+
+std::string connect_string(const ConnectOptions& options) {
+  bool uri = options.url.starts_with("postgres://") || options.url.starts_with("postgresql://");
+  char separator = !uri ? ' ' : options.url.find('?') == std::string::npos ? '?' : '&';
+  int64_t seconds = std::max<int64_t>(2, options.connect_timeout.count() / 1000);  // libpq's smallest is 2
+  return fmt::format("{}{}connect_timeout={}", options.url, separator, seconds);
+}
+
+}  // namespace
+
+Connection::Connection(ConnectOptions options) : options_(std::move(options)) {
+  CHECK(std::ranges::all_of(options_.schema, [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; }),
+        "schema {}", options_.schema);
+}
+Connection::~Connection() = default;
+
+void Connection::disconnect() {
+  connection_.reset();
+}
+
+pqxx::connection& Connection::raw() {
+  if (connection_ && connection_->is_open()) return *connection_;
+  connection_.reset();
+  auto fresh = std::make_unique<pqxx::connection>(connect_string(options_));
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"
+  fresh->inhibit_reactivation(true);  // a silent reconnection would lose these settings and open transactions
+#pragma clang diagnostic pop
+  pqxx::nontransaction setup(*fresh);
+  std::string settings = fmt::format(
+      "SET client_encoding = 'UTF8'; SET timezone = 'UTC'; SET bytea_output = 'hex';"
+      "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {};"
+      "SET application_name = {};",
+      options_.statement_timeout.count(), options_.lock_timeout.count(),
+      options_.idle_in_transaction_timeout.count(), setup.quote(options_.application_name));
+  if (!options_.schema.empty()) settings += fmt::format("SET search_path = {};", options_.schema);
+  setup.exec(settings);
+  setup.commit();
+  connection_ = std::move(fresh);
+  return *connection_;
+}
+
+std::optional<Error> Connection::run(const std::function<bool(pqxx::work&)>& body) {
+  bool committing = false;
+  try {
+    std::unique_ptr<pqxx::work> tx;
+    bool reused = connection_ != nullptr;
+    try {
+      tx = std::make_unique<pqxx::work>(raw());
+    } catch (const std::exception&) {
+      // A connection that died while idle: nothing ran yet, so a fresh one may take its place, once.
+      connection_.reset();
+      if (!reused) throw;
+      tx = std::make_unique<pqxx::work>(raw());
+    }
+    if (!body(*tx)) {
+      tx->abort();
+      return std::nullopt;
+    }
+    committing = true;
+    tx->commit();
+    return std::nullopt;
+  } catch (const pqxx::in_doubt_error&) {
+    connection_.reset();
+    return outcome_unknown();
+  } catch (const pqxx::broken_connection& error) {
+    connection_.reset();
+    return committing ? outcome_unknown() : lost(first_line(error.what()));
+  } catch (const pqxx::transaction_rollback& error) {
+    return busy(first_line(error.what()));
+  } catch (const pqxx::sql_error& error) {
+    bool open = connection_ && connection_->is_open();
+    if (!open) connection_.reset();
+    if (!open && committing) return outcome_unknown();
+    return open ? classify(error) : lost(first_line(error.what()));
+  } catch (const std::exception& error) {
+    connection_.reset();
+    return Error{Code::kInternal,
+                 "DatabaseRejected",
+                 fmt::format("A database call failed: {}", error.what()),
+                 {},
+                 {},
+                 {}};
+  }
+}
+
+}  // namespace nodus::pg
