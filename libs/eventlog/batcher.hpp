@@ -19,7 +19,7 @@ class Batcher {
   Batcher(EventLog& log, BatcherOptions options);
   ~Batcher();  // answers what is queued, then stops
 
-  // `done` is called once, on a worker thread.
+  // `done` is called once: on a worker thread, or, when the queue is full, at once on the calling thread.
   void submit(Work work, std::function<void(Result<std::string>)> done);
   Result<std::string> run(Work work);  // blocks
 

@@ -65,8 +65,8 @@ class Unit {
                       int state_version) = 0;
   // The transaction, for reading rows inside decide(); null in the memory implementation.
   virtual pqxx::work* sql() = 0;
-  // SQL writes (read models, deadlines) in the same transaction, run in order after decide() returned a
-  // value.
+  // SQL writes (read models, deadlines) in the same transaction, run in order right after decide() returned a
+  // value, so later Works of the batch read them.
   virtual void project(std::function<void(pqxx::work&)> write) = 0;
 };
 
@@ -86,13 +86,17 @@ class EventLog {
   virtual ~EventLog() = default;
   virtual int partitions() const = 0;
 
-  // Decides all works in one transaction, in order, and answers in the same order. Heads that others hold are
-  // waited for in later rounds. On a database error the batch is halved down to one. Thread-safe.
+  // Decides all works in one transaction, in order, and answers in the same order. Works whose heads others
+  // hold wait for a later round (so after the rest), at most a few seconds: then Unavailable/StreamBusy. On a
+  // database error the batch is halved down to one, so decide() may be called more than once: it must not
+  // change anything but its Unit. Unavailable/CommitUnknown: the connection was lost in COMMIT, the Work may
+  // have been kept; it is safe to repeat if it has a key, or if its decide() yields nothing the second time.
+  // Thread-safe.
   virtual std::vector<Result<std::string>> run(std::span<const Work> works) = 0;
 
   // As run(), but all in exactly one transaction together with `also` (consumer offsets), or nothing at all:
   // then the error says why. A Work whose decide() fails still fails alone. Heads are locked in sorted order,
-  // waiting.
+  // waiting. The implementation in memory does not call `also`.
   virtual Result<std::vector<Result<std::string>>> run_together(
       std::span<const Work> works, const std::function<void(pqxx::work&)>& also) = 0;
 

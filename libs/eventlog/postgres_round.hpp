@@ -1,0 +1,27 @@
+// Internal: one transaction of the PostgreSQL log, as the statements of libs/eventlog/sql/event_log.sql.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libs/eventlog/batch.hpp"
+
+namespace nodus::eventlog {
+
+// Missing: another transaction holds one of the Work's heads.
+using Answers = std::vector<std::optional<Result<std::string>>>;
+
+struct Round {
+  int partitions = 0;
+  Instant now;
+  bool may_wait = false;  // for heads that others hold, in sorted order; else such Works stay unanswered
+};
+
+// Decides what it can. On return everything but the events and positions of `recorded` is final only if the
+// transaction commits.
+Answers run_round(pqxx::work& tx, std::span<const Work* const> works, const Round& round,
+                  const std::function<void(pqxx::work&)>* also, std::vector<Recorded>& recorded);
+
+}  // namespace nodus::eventlog
