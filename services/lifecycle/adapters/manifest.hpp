@@ -1,0 +1,64 @@
+// The Sandbox manifest: JSON ⇄ domain. Every fault of a manifest is reported at once, with its field path.
+// Source: spec 001, the table of "Create a Sandbox".
+#pragma once
+
+#include <boost/json.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libs/base/error.hpp"
+#include "services/lifecycle/domain/sandbox.hpp"
+
+namespace nodus::lifecycle {
+
+struct Manifest {
+  std::string name;
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+  SandboxSpec spec;
+  bool run = true;  // spec.state
+};
+
+// BadRequest: not JSON, or not an object. Invalid: everything else, one cause for each fault.
+Result<Manifest> parse_manifest(std::string_view body, const ProjectId& project);
+
+// A merge patch of a Sandbox. Only spec.state and spec.maxCostUSD can change after creation.
+struct Patch {
+  std::optional<bool> run;
+  std::optional<Money> max_cost;
+};
+Result<Patch> parse_patch(std::string_view body);
+
+boost::json::object render_spec(const SandboxSpec& spec, bool run);
+
+// The fields that differ, as paths below "spec", with both values; empty when both ask for the same.
+struct Difference {
+  std::string field;
+  std::string existing;
+  std::string requested;
+};
+std::vector<Difference> differences(const SandboxSpec& existing, const SandboxSpec& requested);
+
+// Collects the faults of an object: wrong types, unknown fields, values out of range.
+class Faults {
+ public:
+  void add(std::string field, std::string reason, std::string message);
+  bool any() const { return !causes_.empty(); }
+  Error error(const std::string& what) const;  // Invalid, all causes
+  // The member if it is there and a string/object; else null, with a fault when the type is wrong.
+  const boost::json::string* text(const boost::json::object& in, std::string_view key,
+                                  const std::string& path);
+  const boost::json::object* object(const boost::json::object& in, std::string_view key,
+                                    const std::string& path);
+  void only(const boost::json::object& in, const std::string& path,
+            std::initializer_list<std::string_view> known);
+
+ private:
+  std::vector<Cause> causes_;
+};
+
+Result<boost::json::object> parse_object(std::string_view body);
+
+}  // namespace nodus::lifecycle

@@ -1,0 +1,65 @@
+// Read models and deadlines of lifecycle, written in the transaction of the events they follow from.
+#include "services/lifecycle/app/works.hpp"
+
+namespace nodus::lifecycle {
+
+namespace {
+
+void write_deadlines(pqxx::work& tx, const std::string& stream, const std::vector<Deadline>& before,
+                     const std::vector<Deadline>& after) {
+  for (const auto& old : before) {
+    bool kept = false;
+    for (const auto& now : after) kept = kept || now.kind == old.kind;
+    if (!kept)
+      tx.exec_params0("DELETE FROM deadlines WHERE stream = $1 AND kind = $2", stream, std::string(old.kind));
+  }
+  for (const auto& now : after) {
+    bool same = false;
+    for (const auto& old : before) same = same || old == now;
+    if (!same)
+      tx.exec_params0(
+          "INSERT INTO deadlines (stream, kind, due_us) VALUES ($1, $2, $3) "
+          "ON CONFLICT (stream, kind) DO UPDATE SET due_us = excluded.due_us",
+          stream, std::string(now.kind), to_micros(now.due));
+  }
+}
+
+void write_sandbox_row(pqxx::work& tx, const Sandbox& before, const Sandbox& after) {
+  if (before.phase == Phase::kNone) {
+    tx.exec_params0(
+        "INSERT INTO sandboxes (uid, org, project, name, released_at_us) VALUES ($1, $2, $3, $4, $5)",
+        after.uid.str(), after.org.str(), after.project.str(), after.name,
+        after.start_open ? std::nullopt : std::optional<int64_t>(to_micros(after.created_at)));
+  } else if (after.phase == Phase::kDeleted) {
+    tx.exec_params0("DELETE FROM processes WHERE sandbox_uid = $1", after.uid.str());
+    tx.exec_params0("DELETE FROM sandboxes WHERE uid = $1", after.uid.str());
+  } else if (before.epoch != after.epoch || before.start_open != after.start_open) {
+    tx.exec_params0("UPDATE sandboxes SET epoch = $2, released_at_us = $3 WHERE uid = $1", after.uid.str(),
+                    after.epoch,
+                    after.start_open ? std::nullopt : std::optional<int64_t>(to_micros(after.phase_since)));
+  }
+}
+
+}  // namespace
+
+void project_sandbox(eventlog::Unit& unit, const Sandbox& before, const Sandbox& after) {
+  unit.project([before, after](pqxx::work& tx) {
+    write_sandbox_row(tx, before, after);
+    write_deadlines(tx, sandbox_stream(after.uid), deadlines_of(before), deadlines_of(after));
+  });
+}
+
+void project_process(eventlog::Unit& unit, const Process& before, const Process& after) {
+  unit.project([before, after](pqxx::work& tx) {
+    const auto& p = after.admitted;
+    if (before.admitted.uid.empty())
+      tx.exec_params0(
+          "INSERT INTO processes (uid, sandbox_uid, project, name, epoch, admitted_us) VALUES ($1, $2, $3, "
+          "$4, $5, $6)",
+          p.uid.str(), p.sandbox.str(), p.project.str(), p.name, p.epoch, to_micros(p.at));
+    else if (after.ended)
+      tx.exec_params0("UPDATE processes SET ended = true WHERE uid = $1", p.uid.str());
+  });
+}
+
+}  // namespace nodus::lifecycle

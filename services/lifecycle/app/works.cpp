@@ -1,0 +1,111 @@
+#include "services/lifecycle/app/works.hpp"
+
+#include "libs/eventlog/aggregate.hpp"
+#include "services/lifecycle/adapters/codec.hpp"
+#include "services/lifecycle/domain/name.hpp"
+
+namespace nodus::lifecycle {
+
+std::string sandbox_stream(const SandboxUid& uid) {
+  return "sandbox/" + uid.str();
+}
+std::string process_stream(const ProcessUid& uid) {
+  return "process/" + uid.str();
+}
+std::string name_stream(const ProjectId& project, const std::string& name) {
+  return "name/" + project.str() + "/" + name;
+}
+
+namespace {
+
+Result<Sandbox> apply_sandbox(eventlog::Unit& unit, const SandboxUid& uid, const SandboxCommand& command,
+                              const SandboxContext& context) {
+  auto step = eventlog::apply<SandboxAggregate, SandboxCodec>(unit, sandbox_stream(uid), command, context);
+  if (!step) return std::unexpected(std::move(step.error()));
+  if (!step->events.empty()) project_sandbox(unit, step->before, step->after);
+  return std::move(step->after);
+}
+
+Result<Process> apply_process(eventlog::Unit& unit, const ProcessUid& uid, const ProcessCommand& command) {
+  auto step =
+      eventlog::apply<ProcessAggregate, ProcessCodec>(unit, process_stream(uid), command, ProcessContext{});
+  if (!step) return std::unexpected(std::move(step.error()));
+  if (!step->events.empty()) project_process(unit, step->before, step->after);
+  return std::move(step->after);
+}
+
+}  // namespace
+
+eventlog::Work change_sandbox(const SandboxUid& uid, SandboxCommand command, SandboxContext context) {
+  return {
+      .key = "",
+      .input_hash = "",
+      .streams = {sandbox_stream(uid)},
+      .decide = [uid, command = std::move(command), context](eventlog::Unit& unit) -> Result<std::string> {
+        auto after = apply_sandbox(unit, uid, command, context);
+        if (!after) return std::unexpected(std::move(after.error()));
+        return SandboxCodec::encode_state(*after);
+      }};
+}
+
+eventlog::Work end_process(const ProcessUid& uid, EndProcess command) {
+  return {.key = "",
+          .input_hash = "",
+          .streams = {process_stream(uid)},
+          .decide = [uid, command = std::move(command)](eventlog::Unit& unit) -> Result<std::string> {
+            auto after = apply_process(unit, uid, command);
+            if (!after) return std::unexpected(std::move(after.error()));
+            return ProcessCodec::encode_state(*after);
+          }};
+}
+
+eventlog::Work create_sandbox(CreateSandbox command, const SandboxUid& expected_holder,
+                              SandboxContext context, std::string key, std::string input_hash) {
+  const auto& created = command.created;
+  const std::string name = name_stream(created.project, created.name);
+  std::vector<std::string> streams{name, sandbox_stream(created.uid)};
+  if (!expected_holder.empty()) streams.push_back(sandbox_stream(expected_holder));
+  return {.key = std::move(key),
+          .input_hash = std::move(input_hash),
+          .streams = std::move(streams),
+          .decide = [command = std::move(command), expected_holder, context,
+                     name](eventlog::Unit& unit) -> Result<std::string> {
+            if (!expected_holder.empty()) {
+              auto holder =
+                  eventlog::load<SandboxAggregate, SandboxCodec>(unit, sandbox_stream(expected_holder));
+              if (!holder) return std::unexpected(std::move(holder.error()));
+              if (holder->phase != Phase::kDeleted)
+                return fail(Code::kConflict, "NameMoved", "The name is still in use.");
+            }
+            const TakeName take{command.created.uid, expected_holder};
+            auto taken = eventlog::apply<NameAggregate, NameCodec>(unit, name, take, NameContext{});
+            if (!taken) return std::unexpected(std::move(taken.error()));
+            auto after = apply_sandbox(unit, command.created.uid, command, context);
+            if (!after) return std::unexpected(std::move(after.error()));
+            return SandboxCodec::encode_state(*after);
+          }};
+}
+
+eventlog::Work admit_process(const SandboxUid& sandbox, ProcessAdmitted process, SandboxContext context,
+                             std::string key, std::string input_hash) {
+  return {.key = std::move(key),
+          .input_hash = std::move(input_hash),
+          .streams = {sandbox_stream(sandbox), process_stream(process.uid)},
+          .decide = [sandbox, process = std::move(process),
+                     context](eventlog::Unit& unit) -> Result<std::string> {
+            auto owner = apply_sandbox(unit, sandbox, NumberProcess{}, context);
+            if (!owner) return std::unexpected(std::move(owner.error()));
+            ProcessAdmitted admitted = process;
+            admitted.sandbox = owner->uid;
+            admitted.sandbox_name = owner->name;
+            admitted.project = owner->project;
+            admitted.start = owner->start;
+            admitted.epoch = owner->epoch;
+            admitted.name = "sb-" + owner->name + "-" + std::to_string(owner->processes);
+            auto after = apply_process(unit, admitted.uid, AdmitProcess{admitted});
+            if (!after) return std::unexpected(std::move(after.error()));
+            return ProcessCodec::encode_state(*after);
+          }};
+}
+
+}  // namespace nodus::lifecycle

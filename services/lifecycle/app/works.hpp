@@ -1,0 +1,34 @@
+// The Works that change lifecycle's streams: command in, events and projections in one transaction.
+#pragma once
+
+#include <string>
+
+#include "libs/eventlog/event_log.hpp"
+#include "services/lifecycle/domain/process.hpp"
+#include "services/lifecycle/domain/sandbox.hpp"
+
+namespace nodus::lifecycle {
+
+std::string sandbox_stream(const SandboxUid& uid);
+std::string process_stream(const ProcessUid& uid);
+std::string name_stream(const ProjectId& project, const std::string& name);
+
+// Writes the read models and deadlines that follow from a changed aggregate (adapters/projections.cpp).
+void project_sandbox(eventlog::Unit& unit, const Sandbox& before, const Sandbox& after);
+void project_process(eventlog::Unit& unit, const Process& before, const Process& after);
+
+// The answer is the encoded state after it.
+eventlog::Work change_sandbox(const SandboxUid& uid, SandboxCommand command, SandboxContext context);
+eventlog::Work end_process(const ProcessUid& uid, EndProcess command);
+
+// Takes the name (which `expected_holder`, gone or empty, had) and creates the Sandbox. Conflict/NameMoved:
+// look again.
+eventlog::Work create_sandbox(CreateSandbox command, const SandboxUid& expected_holder,
+                              SandboxContext context, std::string key, std::string input_hash);
+
+// Gives the Process its number and name and admits it for the Sandbox's current epoch. Answer: encoded
+// Process.
+eventlog::Work admit_process(const SandboxUid& sandbox, ProcessAdmitted process, SandboxContext context,
+                             std::string key, std::string input_hash);
+
+}  // namespace nodus::lifecycle
