@@ -116,6 +116,18 @@ $$;
 
 ALTER FUNCTION lifecycle.log_lock_partition(p integer) OWNER TO lifecycle;
 
+CREATE TABLE lifecycle.api_keys (
+    id text NOT NULL COLLATE pg_catalog."C",
+    key_sha256 text NOT NULL COLLATE pg_catalog."C",
+    org text NOT NULL COLLATE pg_catalog."C",
+    role text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    revoked_at timestamp with time zone,
+    CONSTRAINT api_keys_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'developer'::text, 'billing'::text, 'admin'::text])))
+);
+
+ALTER TABLE lifecycle.api_keys OWNER TO lifecycle;
+
 CREATE TABLE lifecycle.consumer_offsets (
     topic text NOT NULL,
     log_partition integer NOT NULL,
@@ -124,6 +136,14 @@ CREATE TABLE lifecycle.consumer_offsets (
 );
 
 ALTER TABLE lifecycle.consumer_offsets OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.deadlines (
+    stream text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL COLLATE pg_catalog."C",
+    due_us bigint NOT NULL
+);
+
+ALTER TABLE lifecycle.deadlines OWNER TO lifecycle;
 
 CREATE TABLE lifecycle.events (
     log_partition integer NOT NULL,
@@ -173,6 +193,13 @@ CREATE TABLE lifecycle.events_2 (
 );
 
 ALTER TABLE lifecycle.events_2 OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.funds (
+    org text NOT NULL COLLATE pg_catalog."C",
+    changed_us bigint NOT NULL
+);
+
+ALTER TABLE lifecycle.funds OWNER TO lifecycle;
 
 CREATE TABLE lifecycle.heads (
     stream text NOT NULL COLLATE pg_catalog."C",
@@ -233,6 +260,25 @@ ALTER TABLE lifecycle.parked ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE lifecycle.processes (
+    uid text NOT NULL COLLATE pg_catalog."C",
+    sandbox_uid text NOT NULL COLLATE pg_catalog."C",
+    project text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    epoch bigint NOT NULL,
+    admitted_us bigint NOT NULL,
+    ended boolean DEFAULT false NOT NULL
+);
+
+ALTER TABLE lifecycle.processes OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.projects (
+    project text NOT NULL COLLATE pg_catalog."C",
+    org text NOT NULL COLLATE pg_catalog."C"
+);
+
+ALTER TABLE lifecycle.projects OWNER TO lifecycle;
+
 CREATE VIEW lifecycle.published_events AS
  SELECT events.log_partition,
     events."position",
@@ -252,14 +298,34 @@ CREATE TABLE lifecycle.relay_offsets (
 
 ALTER TABLE lifecycle.relay_offsets OWNER TO lifecycle;
 
+CREATE TABLE lifecycle.sandboxes (
+    uid text NOT NULL COLLATE pg_catalog."C",
+    org text NOT NULL COLLATE pg_catalog."C",
+    project text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    epoch bigint DEFAULT 0 NOT NULL,
+    released_at_us bigint
+);
+
+ALTER TABLE lifecycle.sandboxes OWNER TO lifecycle;
+
 ALTER TABLE ONLY lifecycle.events ATTACH PARTITION lifecycle.events_0 FOR VALUES FROM ('1') TO ('10000001');
 
 ALTER TABLE ONLY lifecycle.events ATTACH PARTITION lifecycle.events_1 FOR VALUES FROM ('10000001') TO ('20000001');
 
 ALTER TABLE ONLY lifecycle.events ATTACH PARTITION lifecycle.events_2 FOR VALUES FROM ('20000001') TO ('30000001');
 
+ALTER TABLE ONLY lifecycle.api_keys
+    ADD CONSTRAINT api_keys_key_sha256_key UNIQUE (key_sha256);
+
+ALTER TABLE ONLY lifecycle.api_keys
+    ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY lifecycle.consumer_offsets
     ADD CONSTRAINT consumer_offsets_pkey PRIMARY KEY (topic, log_partition);
+
+ALTER TABLE ONLY lifecycle.deadlines
+    ADD CONSTRAINT deadlines_pkey PRIMARY KEY (stream, kind);
 
 ALTER TABLE ONLY lifecycle.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (log_partition, "position");
@@ -272,6 +338,9 @@ ALTER TABLE ONLY lifecycle.events_1
 
 ALTER TABLE ONLY lifecycle.events_2
     ADD CONSTRAINT events_2_pkey PRIMARY KEY (log_partition, "position");
+
+ALTER TABLE ONLY lifecycle.funds
+    ADD CONSTRAINT funds_pkey PRIMARY KEY (org);
 
 ALTER TABLE ONLY lifecycle.heads
     ADD CONSTRAINT heads_pkey PRIMARY KEY (stream);
@@ -288,8 +357,25 @@ ALTER TABLE ONLY lifecycle.parked
 ALTER TABLE ONLY lifecycle.parked
     ADD CONSTRAINT parked_topic_log_partition_position_key UNIQUE (topic, log_partition, "position");
 
+ALTER TABLE ONLY lifecycle.processes
+    ADD CONSTRAINT processes_pkey PRIMARY KEY (uid);
+
+ALTER TABLE ONLY lifecycle.processes
+    ADD CONSTRAINT processes_project_name_key UNIQUE (project, name);
+
+ALTER TABLE ONLY lifecycle.projects
+    ADD CONSTRAINT projects_pkey PRIMARY KEY (project);
+
 ALTER TABLE ONLY lifecycle.relay_offsets
     ADD CONSTRAINT relay_offsets_pkey PRIMARY KEY (log_partition);
+
+ALTER TABLE ONLY lifecycle.sandboxes
+    ADD CONSTRAINT sandboxes_pkey PRIMARY KEY (uid);
+
+ALTER TABLE ONLY lifecycle.sandboxes
+    ADD CONSTRAINT sandboxes_project_name_key UNIQUE (project, name);
+
+CREATE INDEX deadlines_due ON lifecycle.deadlines USING btree (due_us);
 
 CREATE INDEX events_by_stream ON ONLY lifecycle.events USING btree (stream, version);
 
@@ -302,6 +388,10 @@ CREATE INDEX events_2_stream_version_idx ON lifecycle.events_2 USING btree (stre
 CREATE INDEX idempotency_by_age ON lifecycle.idempotency USING btree (created_at);
 
 CREATE INDEX parked_stream ON lifecycle.parked USING btree (topic, stream, "position");
+
+CREATE INDEX processes_of_sandbox ON lifecycle.processes USING btree (sandbox_uid, admitted_us);
+
+CREATE INDEX processes_open ON lifecycle.processes USING btree (sandbox_uid) WHERE (NOT ended);
 
 ALTER INDEX lifecycle.events_pkey ATTACH PARTITION lifecycle.events_0_pkey;
 

@@ -1,4 +1,3 @@
 BEGIN;
-SET LOCAL search_path = metering;
 \ir ../../../libs/bus/sql/inbox.sql
 COMMIT;

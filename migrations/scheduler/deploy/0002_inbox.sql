@@ -1,4 +1,3 @@
 BEGIN;
-SET LOCAL search_path = scheduler;
 \ir ../../../libs/bus/sql/inbox.sql
 COMMIT;
