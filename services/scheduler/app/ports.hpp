@@ -2,11 +2,11 @@
 #pragma once
 
 #include <functional>
-#include <pqxx/pqxx>
 #include <string>
 #include <vector>
 
 #include "libs/base/error.hpp"
+#include "libs/eventlog/event_log.hpp"
 #include "services/scheduler/domain/machine.hpp"
 #include "services/scheduler/domain/slot.hpp"
 

@@ -1,4 +1,4 @@
-#include <array>
+#include <set>
 
 #include "nodus/metering/v1/events.pb.h"
 #include "services/scheduler/adapters/codec/codec.hpp"
@@ -11,9 +11,26 @@ namespace lifecycle = nodus::lifecycle::v1;
 namespace metering = nodus::metering::v1;
 using Input = Result<std::optional<SlotInput>>;
 
-template <class... Messages>
-bool is_one_of(const std::string& type) {
-  return ((type == Messages::descriptor()->full_name()) || ...);
+// Events that do not concern the scheduler, each by name: a type in neither list is parked.
+const std::set<std::string_view> kNotOfLifecycle = {
+    "nodus.lifecycle.v1.SandboxCreated",  "nodus.lifecycle.v1.StopDeclined",
+    "nodus.lifecycle.v1.MaxCostRaised",   "nodus.lifecycle.v1.FundingRecorded",
+    "nodus.lifecycle.v1.WakeRecorded",    "nodus.lifecycle.v1.SlotRecorded",
+    "nodus.lifecycle.v1.RunningRecorded", "nodus.lifecycle.v1.ReleaseRecorded",
+    "nodus.lifecycle.v1.ChargeRecorded",  "nodus.lifecycle.v1.SandboxDeleted",
+    "nodus.lifecycle.v1.ProcessAdmitted", "nodus.lifecycle.v1.ProcessEnded",
+    "nodus.lifecycle.v1.ProcessNumbered", "nodus.lifecycle.v1.NameTaken",
+};
+const std::set<std::string_view> kNotOfMetering = {
+    "nodus.metering.v1.OfferReleased", "nodus.metering.v1.ChargeOpened",   "nodus.metering.v1.ChargeClosed",
+    "nodus.metering.v1.StopOrdered",   "nodus.metering.v1.CreditPosted",   "nodus.metering.v1.HoldPlaced",
+    "nodus.metering.v1.HoldFreed",     "nodus.metering.v1.AccrualStarted", "nodus.metering.v1.AccrualEnded",
+    "nodus.metering.v1.FundsChanged",
+};
+
+template <class Message>
+bool is(const std::string& type) {
+  return type == Message::descriptor()->full_name();
 }
 
 std::unexpected<Error> unknown(const std::string& type) {
@@ -38,45 +55,37 @@ Input plan(const lifecycle::StartRequested& m) {
 }  // namespace
 
 Input from_lifecycle(const std::string& type, const std::string& payload) {
-  if (is_one_of<lifecycle::StartRequested>(type)) {
+  if (is<lifecycle::StartRequested>(type)) {
     auto m = parse<lifecycle::StartRequested>(type, payload);
     if (!m) return std::unexpected(m.error());
     return plan(*m);
   }
-  if (is_one_of<lifecycle::StopRequested>(type)) {
+  if (is<lifecycle::StopRequested>(type)) {
     auto m = parse<lifecycle::StopRequested>(type, payload);
     if (!m) return std::unexpected(m.error());
     return checked({SandboxUid(m->uid()), Stop{m->start(), from_wire(m->reason()), at(m->idle_since_us())}});
   }
-  if (is_one_of<lifecycle::DeleteRequested>(type)) {
+  if (is<lifecycle::DeleteRequested>(type)) {
     auto m = parse<lifecycle::DeleteRequested>(type, payload);
     if (!m) return std::unexpected(m.error());
     return checked({SandboxUid(m->uid()), Delete{}});
   }
-  if (is_one_of<lifecycle::SandboxCreated, lifecycle::StopDeclined, lifecycle::MaxCostRaised,
-                lifecycle::FundingRecorded, lifecycle::FundsChanged, lifecycle::SlotRecorded,
-                lifecycle::RunningRecorded, lifecycle::ReleaseRecorded, lifecycle::ChargeRecorded,
-                lifecycle::SandboxDeleted, lifecycle::ProcessAdmitted, lifecycle::ProcessEnded,
-                lifecycle::ProcessNumbered, lifecycle::NameTaken, lifecycle::NameFreed>(type))
-    return std::nullopt;
+  if (kNotOfLifecycle.contains(type)) return std::nullopt;
   return unknown(type);
 }
 
 Input from_metering(const std::string& type, const std::string& payload) {
-  if (is_one_of<metering::StartFunded>(type)) {
+  if (is<metering::StartFunded>(type)) {
     auto m = parse<metering::StartFunded>(type, payload);
     if (!m) return std::unexpected(m.error());
     return checked({SandboxUid(m->slot().sandbox_uid()), Fund{m->slot().start()}});
   }
-  if (is_one_of<metering::StartRefused>(type)) {
+  if (is<metering::StartRefused>(type)) {
     auto m = parse<metering::StartRefused>(type, payload);
     if (!m) return std::unexpected(m.error());
     return checked({SandboxUid(m->slot().sandbox_uid()), Refuse{m->slot().start()}});
   }
-  if (is_one_of<metering::OfferReleased, metering::ChargeOpened, metering::ChargeLine, metering::ChargeClosed,
-                metering::StopOrdered, metering::CreditPosted, metering::HoldPlaced, metering::HoldFreed,
-                metering::AccrualStarted, metering::AccrualEnded, metering::FundsChanged>(type))
-    return std::nullopt;
+  if (kNotOfMetering.contains(type)) return std::nullopt;
   return unknown(type);
 }
 
