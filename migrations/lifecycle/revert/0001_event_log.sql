@@ -1,3 +1,0 @@
-BEGIN;
-DROP SCHEMA lifecycle CASCADE;
-COMMIT;

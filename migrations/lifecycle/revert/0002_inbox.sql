@@ -1,3 +1,0 @@
-BEGIN;
-DROP TABLE relay_offsets, parked, consumer_offsets;
-COMMIT;

@@ -1,3 +1,0 @@
-BEGIN;
-\ir ../../../libs/bus/sql/inbox.sql
-COMMIT;

@@ -1,3 +1,0 @@
-BEGIN;
-DROP SCHEMA metering CASCADE;
-COMMIT;

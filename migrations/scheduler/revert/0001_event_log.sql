@@ -1,3 +1,0 @@
-BEGIN;
-DROP SCHEMA scheduler CASCADE;
-COMMIT;

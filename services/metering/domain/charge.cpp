@@ -1,0 +1,73 @@
+#include "services/metering/domain/charge.hpp"
+
+#include "libs/base/check.hpp"
+
+namespace nodus::metering::charge {
+
+namespace {
+
+Start& current(State& state, const SlotRef& slot) {
+  CHECK(state.current && state.current->slot.start == slot.start, "start {} is not the current one",
+        slot.start);
+  return *state.current;
+}
+
+void end(State& state, Outcome outcome) {
+  state.current.reset();
+  state.last_outcome = outcome;
+}
+
+void on(State& state, const StartFunded& e) {
+  state.current = Start{
+      .slot = e.slot, .sandbox_name = e.sandbox_name, .rate = e.rate, .hold = e.hold, .max_cost = e.max_cost};
+  state.last_start = e.slot.start;
+  state.last_outcome = Outcome::kNone;
+}
+
+void on(State& state, const StartRefused& e) {
+  state.last_start = e.slot.start;
+  state.last_outcome = Outcome::kRefused;
+}
+
+void on(State& state, const OfferReleased& e) {
+  current(state, e.slot);
+  end(state, Outcome::kLapsed);
+}
+
+void on(State& state, const ChargeOpened& e) {
+  Start& start = current(state, e.slot);
+  start.slot = e.slot;
+  start.phase = Phase::kOpen;
+  start.times.reserved = e.reserved_at;
+  start.from_s = e.from_s;
+  start.cap_s = e.cap_s;
+  start.era = e.era;
+}
+
+void on(State& state, const InstantsNoted& e) {
+  Start& start = current(state, e.slot);
+  start.times = merge(start.times, e.times);
+}
+
+void on(State& state, const CapReached& e) {
+  current(state, e.slot).capped = true;
+}
+
+void on(State& state, const StopOrdered& e) {
+  current(state, e.slot).stop_ordered = true;
+}
+
+void on(State& state, const ChargeClosed& e) {
+  current(state, e.slot);
+  state.closed_total += e.amount;
+  state.last_released_s = e.to_s;
+  end(state, Outcome::kClosed);
+}
+
+}  // namespace
+
+void evolve(State& state, const Event& event) {
+  std::visit([&](const auto& e) { on(state, e); }, event);
+}
+
+}  // namespace nodus::metering::charge

@@ -1,0 +1,123 @@
+// charge/<sandbox uid>: what the starts of one Sandbox cost. One start at a time: Idle → Funded → Open →
+// Idle.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "libs/money/money.hpp"
+#include "services/metering/domain/lines.hpp"
+#include "services/metering/domain/slot.hpp"
+
+namespace nodus::metering::charge {
+
+// ---- events
+
+struct StartFunded {
+  SlotRef slot;
+  std::string sandbox_name;
+  std::string price_version;
+  Rate rate;  // frozen: this start pays it to its end
+  Money hold;
+  std::optional<Money> max_cost;
+  Instant at;
+  bool operator==(const StartFunded&) const = default;
+};
+
+struct StartRefused {
+  SlotRef slot;
+  std::string reason;  // InsufficientCredits | BudgetExceeded
+  std::string limit;   // balance | maxCostUSD
+  Money hold;          // what the start needs
+  Money available;     // what there is: the two numbers that refused
+  Instant at;
+  bool operator==(const StartRefused&) const = default;
+};
+
+struct OfferReleased {
+  SlotRef slot;
+  Instant at;
+  bool operator==(const OfferReleased&) const = default;
+};
+
+struct ChargeOpened {
+  SlotRef slot;
+  Rate rate;
+  Instant reserved_at;
+  MoneySecond from_s = 0;            // never before the end of the previous start
+  std::optional<MoneySecond> cap_s;  // where maxCostUSD is used up
+  int64_t era = 0;                   // of the account, see account::State
+  bool operator==(const ChargeOpened&) const = default;
+};
+
+struct InstantsNoted {
+  SlotRef slot;
+  Times times;
+  bool operator==(const InstantsNoted&) const = default;
+};
+
+struct CapReached {  // seconds from at_s on are waived
+  SlotRef slot;
+  MoneySecond at_s = 0;
+  bool operator==(const CapReached&) const = default;
+};
+
+enum class StopReason { kInsufficientCredits, kMaxCostReached };
+
+struct StopOrdered {  // at most one a start
+  SlotRef slot;
+  StopReason reason = StopReason::kInsufficientCredits;
+  Instant at;
+  bool operator==(const StopOrdered&) const = default;
+};
+
+struct ChargeClosed {
+  SlotRef slot;
+  Rate rate;
+  std::vector<Line> lines;
+  Money amount;
+  Money sandbox_total;  // of all closed starts
+  MoneySecond to_s = 0;
+  Instant at;
+  bool operator==(const ChargeClosed&) const = default;
+};
+
+using Event = std::variant<StartFunded, StartRefused, OfferReleased, ChargeOpened, InstantsNoted, CapReached,
+                           StopOrdered, ChargeClosed>;
+
+// ---- state
+
+enum class Phase { kFunded, kOpen };
+enum class Outcome { kNone, kRefused, kLapsed, kClosed };
+
+struct Start {
+  SlotRef slot;
+  std::string sandbox_name;
+  Phase phase = Phase::kFunded;
+  Rate rate;
+  Money hold;
+  std::optional<Money> max_cost;
+  Times times;
+  MoneySecond from_s = 0;
+  std::optional<MoneySecond> cap_s;
+  int64_t era = 0;
+  bool capped = false;  // the cap was reached and the account's line ended there
+  bool stop_ordered = false;
+  bool operator==(const Start&) const = default;
+};
+
+struct State {
+  std::optional<Start> current;
+  int64_t last_start = 0;  // the highest that was judged: older ones are stale
+  Outcome last_outcome = Outcome::kNone;
+  Money closed_total;
+  MoneySecond last_released_s = 0;
+  bool operator==(const State&) const = default;
+};
+
+inline constexpr int kStateVersion = 1;
+void evolve(State& state, const Event& event);
+
+}  // namespace nodus::metering::charge

@@ -1,0 +1,84 @@
+// The decisions. Each touches the charge of one Sandbox and the account of its organization, so both are
+// decided at once, over both states. A repeat, a stale start or a late report yields no events.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "libs/base/error.hpp"
+#include "services/metering/domain/account.hpp"
+#include "services/metering/domain/charge.hpp"
+#include "services/metering/domain/prices.hpp"
+
+namespace nodus::metering {
+
+// ---- commands about one start
+
+struct JudgeOffer {
+  SlotRef slot;
+  std::string sandbox_name;
+  Shape shape;
+  std::optional<Money> max_cost;
+};
+struct EndOffer {  // it lapsed without a reservation
+  SlotRef slot;
+  Instant at;
+};
+struct OpenCharge {
+  SlotRef slot;
+  Times times;
+};
+struct NoteInstants {
+  SlotRef slot;
+  Times times;
+};
+struct CloseCharge {
+  SlotRef slot;
+  Times times;
+};
+struct JudgeMoney {  // a deadline: has the money of this start ended?
+  SlotRef slot;
+};
+using Command = std::variant<JudgeOffer, EndOffer, OpenCharge, NoteInstants, CloseCharge, JudgeMoney>;
+
+const SlotRef& slot_of(const Command& command);
+
+struct Context {
+  Instant now;
+  Seconds hold{75};                   // 60 s and the stop reserve
+  Seconds stop_reserve{15};           // how long before the end of the balance a stop is ordered
+  std::optional<PriceVersion> price;  // in force now; JudgeOffer needs it
+};
+
+struct Events {
+  std::vector<charge::Event> charge;
+  std::vector<account::Event> account;
+};
+
+// Errors: Conflict/ReservedWithoutFunding, Conflict/IntervalStillOpen (the message is parked),
+// Unavailable/NoPriceBook.
+Result<Events> decide(const charge::State& charge, const account::State& account, const Command& command,
+                      const Context& context);
+
+// ---- commands about the account alone
+
+struct PostCredit {
+  OrgId org;
+  std::string id;
+  std::string kind;  // Grant | Purchase | Adjustment
+  Money amount;
+  std::string author;
+  std::optional<Money> posted;  // what is posted under this id already
+};
+struct JudgeBalance {  // a deadline: has the balance ended?
+  OrgId org;
+};
+using AccountCommand = std::variant<PostCredit, JudgeBalance>;
+
+// Errors: Conflict/CreditIdReused (posted with another amount), Invalid/FieldValueInvalid (not positive).
+Result<std::vector<account::Event>> decide(const account::State& account, const AccountCommand& command,
+                                           const Context& context);
+
+}  // namespace nodus::metering

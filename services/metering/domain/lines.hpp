@@ -1,0 +1,33 @@
+// Bill lines: an interval of a start, cut at its instants and at the second where money ended.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "libs/money/money.hpp"
+#include "services/metering/domain/slot.hpp"
+
+namespace nodus::metering {
+
+enum class LineKind { kStarting, kRunning, kStopping };
+std::string_view to_string(LineKind kind);
+
+struct Line {
+  LineKind kind = LineKind::kStarting;
+  MoneySecond from_s = 0;  // [from_s, to_s), never empty
+  MoneySecond to_s = 0;
+  Money amount;  // rate × (to_s − from_s); zero when waived
+  bool waived = false;
+
+  bool operator==(const Line&) const = default;
+};
+
+// Starting [from, started or stopping or end), Running [started, stopping or end), Stopping [stopping, end).
+// Instants outside of [from, end) are moved to its edge. Seconds from paid_until_s on are waived.
+std::vector<Line> rate_lines(const Times& times, MoneySecond from_s, MoneySecond end_s, Rate rate,
+                             std::optional<MoneySecond> paid_until_s);
+
+Money total(const std::vector<Line>& lines);
+
+}  // namespace nodus::metering

@@ -1,0 +1,59 @@
+#include "services/metering/domain/prices.hpp"
+
+#include <algorithm>
+
+#include "libs/base/check.hpp"
+
+namespace nodus::metering {
+
+Rate rate_of(const Shape& shape, const PriceVersion& price) {
+  constexpr int128 kMilli = 1'000;
+  constexpr int128 kGib = 1LL << 30;
+  CHECK(shape.cpu_milli >= 0 && shape.memory_bytes >= 0 && shape.disk_bytes >= 0);
+  // Everything over one denominator, so that the only inexact step is the last division. 1.125 is 9/8.
+  const int128 numerator = 9 * (price.cpu_per_vcpu_s.pico() * shape.cpu_milli * kGib +
+                                price.memory_per_gib_s.pico() * shape.memory_bytes * kMilli +
+                                price.disk_per_gib_s.pico() * shape.disk_bytes * kMilli);
+  constexpr int128 kDenominator = 8 * kMilli * kGib;
+  return Rate::from_pico_per_second((numerator + kDenominator / 2) / kDenominator);
+}
+
+const PriceVersion* in_force(std::span<const PriceVersion> book, Instant at) {
+  const PriceVersion* best = nullptr;
+  for (const auto& version : book) {
+    if (version.effective_at > at) continue;
+    if (best == nullptr || version.effective_at > best->effective_at) best = &version;
+  }
+  return best;
+}
+
+Result<std::vector<PriceVersion>> to_publish(std::span<const PriceVersion> book,
+                                             std::span<const PriceVersion> proposed, Instant now,
+                                             Micros lead) {
+  std::vector<PriceVersion> published(book.begin(), book.end());
+  std::vector<PriceVersion> fresh(proposed.begin(), proposed.end());
+  std::ranges::sort(fresh, {}, &PriceVersion::effective_at);
+  std::vector<PriceVersion> result;
+  for (const auto& version : fresh) {
+    const auto known = std::ranges::find(published, version.version, &PriceVersion::version);
+    if (known != published.end()) {
+      if (*known == version) continue;
+      return fail(
+          Code::kConflict, "PriceVersionPublished",
+          "Price version " + version.version + " is published with other values; give a new version.");
+    }
+    if (std::ranges::find(published, version.effective_at, &PriceVersion::effective_at) != published.end())
+      return fail(Code::kConflict, "PriceInstantTaken",
+                  "Price version " + version.version + " takes effect at the same instant as another.");
+    if (!published.empty() && version.effective_at < now + lead)
+      return fail(Code::kInvalid, "PriceTooSoon",
+                  "Price version " + version.version + " takes effect at " +
+                      to_rfc3339(version.effective_at) + ", which is sooner than " + to_rfc3339(now + lead) +
+                      ".");
+    published.push_back(version);
+    result.push_back(version);
+  }
+  return result;
+}
+
+}  // namespace nodus::metering
