@@ -1,0 +1,189 @@
+#include "nodus/metering/v1/events.pb.h"
+#include "services/metering/adapters/codec/codec.hpp"
+#include "services/metering/adapters/codec/fields.hpp"
+
+namespace nodus::metering::codec {
+
+namespace {
+
+namespace pb = nodus::metering::v1;
+using nodus::common::v1::StopReason;
+
+template <class Message>
+Encoded encoded(const Message& message) {
+  return {Message::descriptor()->full_name(), message.SerializeAsString()};
+}
+
+Encoded to_proto(const charge::StartFunded& e) {
+  pb::StartFunded m;
+  put(e.slot, m.mutable_slot());
+  m.set_sandbox_name(e.sandbox_name);
+  m.set_price_version(e.price_version);
+  m.set_rate_usd_per_s(e.rate.to_decimal());
+  m.set_hold_usd(e.hold.to_decimal());
+  if (e.max_cost) m.set_max_cost_usd(e.max_cost->to_decimal());
+  m.set_at_us(to_micros(e.at));
+  return encoded(m);
+}
+
+Encoded to_proto(const charge::StartRefused& e) {
+  pb::StartRefused m;
+  put(e.slot, m.mutable_slot());
+  m.set_reason(e.reason);
+  m.set_limit(e.limit);
+  m.set_hold_usd(e.hold.to_decimal());
+  m.set_available_usd(e.available.to_decimal());
+  m.set_at_us(to_micros(e.at));
+  return encoded(m);
+}
+
+Encoded to_proto(const charge::OfferReleased& e) {
+  pb::OfferReleased m;
+  put(e.slot, m.mutable_slot());
+  m.set_at_us(to_micros(e.at));
+  return encoded(m);
+}
+
+Encoded to_proto(const charge::ChargeOpened& e) {
+  pb::ChargeOpened m;
+  put(e.slot, m.mutable_slot());
+  m.set_rate_usd_per_s(e.rate.to_decimal());
+  m.set_reserved_at_us(to_micros(e.reserved_at));
+  m.set_reserved_at_s(e.from_s);
+  m.set_cap_at_s(e.cap_s.value_or(0));
+  m.set_era(e.era);
+  return encoded(m);
+}
+
+Encoded to_proto(const charge::InstantsNoted& e) {
+  pb::InstantsNoted m;
+  put(e.slot, m.mutable_slot());
+  put(e.times, m.mutable_times());
+  return encoded(m);
+}
+
+Encoded to_proto(const charge::CapReached& e) {
+  pb::CapReached m;
+  put(e.slot, m.mutable_slot());
+  m.set_at_s(e.at_s);
+  return encoded(m);
+}
+
+Encoded to_proto(const charge::StopOrdered& e) {
+  pb::StopOrdered m;
+  put(e.slot, m.mutable_slot());
+  m.set_reason(e.reason == charge::StopReason::kMaxCostReached
+                   ? StopReason::STOP_REASON_MAX_COST_REACHED
+                   : StopReason::STOP_REASON_INSUFFICIENT_CREDITS);
+  m.set_at_us(to_micros(e.at));
+  return encoded(m);
+}
+
+Encoded to_proto(const charge::ChargeClosed& e) {
+  pb::ChargeClosed m;
+  put(e.slot, m.mutable_slot());
+  m.set_rate_usd_per_s(e.rate.to_decimal());
+  for (const auto& line : e.lines) {
+    auto* to = m.add_lines();
+    to->set_kind(std::string(to_string(line.kind)));
+    to->set_from_s(line.from_s);
+    to->set_to_s(line.to_s);
+    to->set_amount_usd(line.amount.to_decimal());
+    to->set_waived(line.waived);
+  }
+  m.set_amount_usd(e.amount.to_decimal());
+  m.set_sandbox_total_usd(e.sandbox_total.to_decimal());
+  m.set_to_s(e.to_s);
+  m.set_at_us(to_micros(e.at));
+  return encoded(m);
+}
+
+charge::Event from_proto(const pb::StartFunded& m, FieldReader& in) {
+  return charge::StartFunded{in.slot(m.slot()),      m.sandbox_name(),
+                             m.price_version(),      in.rate(m.rate_usd_per_s()),
+                             in.money(m.hold_usd()), in.optional_money(m.max_cost_usd()),
+                             from_micros(m.at_us())};
+}
+
+charge::Event from_proto(const pb::StartRefused& m, FieldReader& in) {
+  return charge::StartRefused{
+      in.slot(m.slot()),     m.reason(), m.limit(), in.money(m.hold_usd()), in.money(m.available_usd()),
+      from_micros(m.at_us())};
+}
+
+charge::Event from_proto(const pb::OfferReleased& m, FieldReader& in) {
+  return charge::OfferReleased{in.slot(m.slot()), from_micros(m.at_us())};
+}
+
+charge::Event from_proto(const pb::ChargeOpened& m, FieldReader& in) {
+  charge::ChargeOpened e{in.slot(m.slot()), in.rate(m.rate_usd_per_s()), from_micros(m.reserved_at_us()),
+                         m.reserved_at_s()};
+  if (m.cap_at_s() != 0) e.cap_s = m.cap_at_s();
+  e.era = m.era();
+  return e;
+}
+
+charge::Event from_proto(const pb::InstantsNoted& m, FieldReader& in) {
+  return charge::InstantsNoted{in.slot(m.slot()), to_times(m.times())};
+}
+
+charge::Event from_proto(const pb::CapReached& m, FieldReader& in) {
+  return charge::CapReached{in.slot(m.slot()), m.at_s()};
+}
+
+charge::Event from_proto(const pb::StopOrdered& m, FieldReader& in) {
+  const bool cap = m.reason() == StopReason::STOP_REASON_MAX_COST_REACHED;
+  if (!cap && m.reason() != StopReason::STOP_REASON_INSUFFICIENT_CREDITS)
+    in.fault("A stop order for a reason that is not money's.");
+  return charge::StopOrdered{
+      in.slot(m.slot()), cap ? charge::StopReason::kMaxCostReached : charge::StopReason::kInsufficientCredits,
+      from_micros(m.at_us())};
+}
+
+LineKind kind_of(const std::string& text, FieldReader& in) {
+  for (const auto kind : {LineKind::kStarting, LineKind::kRunning, LineKind::kStopping})
+    if (text == to_string(kind)) return kind;
+  in.fault("A bill line of an unknown kind.");
+  return LineKind::kRunning;
+}
+
+charge::Event from_proto(const pb::ChargeClosed& m, FieldReader& in) {
+  charge::ChargeClosed e{.slot = in.slot(m.slot()), .rate = in.rate(m.rate_usd_per_s())};
+  for (const auto& line : m.lines())
+    e.lines.push_back(
+        {kind_of(line.kind(), in), line.from_s(), line.to_s(), in.money(line.amount_usd()), line.waived()});
+  e.amount = in.money(m.amount_usd());
+  e.sandbox_total = in.money(m.sandbox_total_usd());
+  e.to_s = m.to_s();
+  e.at = from_micros(m.at_us());
+  return e;
+}
+
+template <class Message>
+Result<charge::Event> decoded(const std::string& payload) {
+  const auto message = parse<Message>(payload);
+  if (!message) return std::unexpected(message.error());
+  FieldReader in;
+  return in.finish(from_proto(*message, in));
+}
+
+}  // namespace
+
+Encoded encode(const charge::Event& event) {
+  return std::visit([](const auto& e) { return to_proto(e); }, event);
+}
+
+Result<charge::Event> decode_charge(std::string_view type, const std::string& payload) {
+  const auto is = [&](const auto* descriptor) { return type == descriptor->full_name(); };
+  if (is(pb::StartFunded::descriptor())) return decoded<pb::StartFunded>(payload);
+  if (is(pb::StartRefused::descriptor())) return decoded<pb::StartRefused>(payload);
+  if (is(pb::OfferReleased::descriptor())) return decoded<pb::OfferReleased>(payload);
+  if (is(pb::ChargeOpened::descriptor())) return decoded<pb::ChargeOpened>(payload);
+  if (is(pb::InstantsNoted::descriptor())) return decoded<pb::InstantsNoted>(payload);
+  if (is(pb::CapReached::descriptor())) return decoded<pb::CapReached>(payload);
+  if (is(pb::StopOrdered::descriptor())) return decoded<pb::StopOrdered>(payload);
+  if (is(pb::ChargeClosed::descriptor())) return decoded<pb::ChargeClosed>(payload);
+  return fail(Code::kInvalid, "EventTypeUnknown", "Unknown event of a charge: " + std::string(type) + ".");
+}
+
+}  // namespace nodus::metering::codec

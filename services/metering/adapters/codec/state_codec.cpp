@@ -1,0 +1,113 @@
+#include "services/metering/adapters/codec/codec.hpp"
+#include "services/metering/adapters/codec/fields.hpp"
+#include "services/metering/adapters/codec/state.pb.h"
+
+namespace nodus::metering::codec {
+
+namespace {
+
+namespace pb = nodus::metering::state::v1;
+
+void put(const charge::Start& from, pb::StartState* to) {
+  codec::put(from.slot, to->mutable_slot());
+  to->set_sandbox_name(from.sandbox_name);
+  to->set_open(from.phase == charge::Phase::kOpen);
+  to->set_rate_usd_per_s(from.rate.to_decimal());
+  to->set_hold_usd(from.hold.to_decimal());
+  if (from.max_cost) to->set_max_cost_usd(from.max_cost->to_decimal());
+  codec::put(from.times, to->mutable_times());
+  to->set_from_s(from.from_s);
+  if (from.cap_s) to->set_cap_s(*from.cap_s);
+  to->set_era(from.era);
+  to->set_capped(from.capped);
+  to->set_stop_ordered(from.stop_ordered);
+}
+
+charge::Start start_of(const pb::StartState& from, FieldReader& in) {
+  charge::Start start{.slot = in.slot(from.slot()),
+                      .sandbox_name = from.sandbox_name(),
+                      .phase = from.open() ? charge::Phase::kOpen : charge::Phase::kFunded,
+                      .rate = in.rate(from.rate_usd_per_s()),
+                      .hold = in.money(from.hold_usd()),
+                      .times = to_times(from.times()),
+                      .from_s = from.from_s(),
+                      .era = from.era(),
+                      .capped = from.capped(),
+                      .stop_ordered = from.stop_ordered()};
+  if (from.has_max_cost_usd()) start.max_cost = in.money(from.max_cost_usd());
+  if (from.has_cap_s()) start.cap_s = from.cap_s();
+  return start;
+}
+
+}  // namespace
+
+std::string encode_state(const charge::State& state) {
+  pb::ChargeState to;
+  if (state.current) put(*state.current, to.mutable_current());
+  to.set_last_start(state.last_start);
+  to.set_last_outcome(static_cast<int32_t>(state.last_outcome));
+  to.set_closed_total_usd(state.closed_total.to_decimal());
+  to.set_last_released_s(state.last_released_s);
+  return to.SerializeAsString();
+}
+
+Result<charge::State> decode_charge_state(const std::string& bytes) {
+  const auto from = parse<pb::ChargeState>(bytes);
+  if (!from) return std::unexpected(from.error());
+  FieldReader in;
+  charge::State state;
+  if (from->has_current()) state.current = start_of(from->current(), in);
+  state.last_start = from->last_start();
+  if (from->last_outcome() < 0 || from->last_outcome() > static_cast<int32_t>(charge::Outcome::kClosed))
+    in.fault("A charge with an unknown outcome.");
+  state.last_outcome = static_cast<charge::Outcome>(from->last_outcome());
+  state.closed_total = in.money(from->closed_total_usd());
+  state.last_released_s = from->last_released_s();
+  return in.finish(std::move(state));
+}
+
+std::string encode_state(const account::State& state) {
+  pb::AccountState to;
+  to.set_org(state.org.str());
+  to.set_credits_usd(state.credits.to_decimal());
+  to.set_charged_usd(state.charged.to_decimal());
+  to.set_pending_usd(state.pending.to_decimal());
+  to.set_held_funded_usd(state.held_funded.to_decimal());
+  to.set_held_open_usd(state.held_open.to_decimal());
+  to.set_rate_usd_per_s(state.rate.to_decimal());
+  to.set_base_usd(state.base.to_decimal());
+  to.set_funded(state.funded);
+  to.set_open(state.open);
+  to.set_era(state.era);
+  for (const auto& exhaustion : state.exhaustions) {
+    auto* entry = to.add_exhaustions();
+    entry->set_era(exhaustion.era);
+    entry->set_at_s(exhaustion.at_s);
+    entry->set_starts(exhaustion.starts);
+  }
+  if (state.smallest_refused) to.set_smallest_refused_usd(state.smallest_refused->to_decimal());
+  return to.SerializeAsString();
+}
+
+Result<account::State> decode_account_state(const std::string& bytes) {
+  const auto from = parse<pb::AccountState>(bytes);
+  if (!from) return std::unexpected(from.error());
+  FieldReader in;
+  account::State state{.org = OrgId(from->org()),
+                       .credits = in.money(from->credits_usd()),
+                       .charged = in.money(from->charged_usd()),
+                       .pending = in.money(from->pending_usd()),
+                       .held_funded = in.money(from->held_funded_usd()),
+                       .held_open = in.money(from->held_open_usd()),
+                       .rate = in.rate(from->rate_usd_per_s()),
+                       .base = in.money(from->base_usd()),
+                       .funded = from->funded(),
+                       .open = from->open(),
+                       .era = from->era()};
+  for (const auto& entry : from->exhaustions())
+    state.exhaustions.push_back({entry.era(), entry.at_s(), entry.starts()});
+  if (from->has_smallest_refused_usd()) state.smallest_refused = in.money(from->smallest_refused_usd());
+  return in.finish(std::move(state));
+}
+
+}  // namespace nodus::metering::codec
