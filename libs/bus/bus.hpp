@@ -27,7 +27,7 @@ struct Message {
   std::string type;
   std::string payload;
   Instant at;
-  std::string cursor;  // the transport's own place (Kafka offset); empty for `log`
+  std::string cursor;  // where the transport goes on after it (a Kafka offset); empty for `log`
 };
 
 struct Offset {
@@ -63,7 +63,8 @@ struct TransportOptions {
   int partitions = 4;
 };
 
-// The consumer and relay below each own their threads from construction to destruction.
+// The relay, and the consumer below, own their threads from construction to destruction. The service's
+// EventLog::on_commit hook calls nudge(). Neither needs its database or broker to be up yet.
 Result<std::unique_ptr<Relay>> make_relay(const TransportOptions&, const std::string& topic,
                                           eventlog::EventLog& own, pg::ConnectOptions own_database);
 Result<std::unique_ptr<Source>> make_source(const TransportOptions&, const std::string& topic,
@@ -71,7 +72,9 @@ Result<std::unique_ptr<Source>> make_source(const TransportOptions&, const std::
                                             OffsetOf offset_of);
 
 // Maps a message to the work it causes in this service; nullopt: not for us (the offset still advances). An
-// error here, or from the Work's decide(), parks the message and every later one of its stream.
+// error here, or from the Work's decide(), parks the message and every later one of its stream, unless it is
+// retryable(): then the whole batch waits and is tried again. The Work's key is ignored: a message is applied
+// once, by its position.
 using Route = std::function<Result<std::optional<eventlog::Work>>(const Message&)>;
 
 struct Parked {

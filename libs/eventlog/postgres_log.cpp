@@ -62,6 +62,8 @@ class PostgresLog final : public EventLog {
       if (!refused.back()) usable.push_back(&work);
     }
     auto answers = transact(usable, true, &also);
+    for (int again = 0; !answers && answers.error().reason == "StreamBusy" && again < 3; ++again)
+      answers = transact(usable, true, &also);  // somebody made one of the heads at this very moment
     if (!answers) return std::unexpected(std::move(answers.error()));
     std::vector<Result<std::string>> out;
     auto next = answers->begin();
@@ -137,7 +139,10 @@ class PostgresLog final : public EventLog {
                            const std::function<void(pqxx::work&)>* also) {
     std::vector<Recorded> recorded;
     auto answers = pool_.with_tx([&](pqxx::work& tx) -> Result<Answers> {
-      return run_round(tx, works, Round{partitions_, clock_.now(), may_wait}, also, recorded);
+      auto answered = run_round(tx, works, Round{partitions_, clock_.now(), may_wait}, also, recorded);
+      if (also != nullptr && std::ranges::any_of(answered, [](const auto& answer) { return !answer; }))
+        return std::unexpected(stream_busy());
+      return answered;
     });
     if (answers && on_commit_ && !recorded.empty()) on_commit_(recorded);
     return answers;

@@ -38,7 +38,9 @@ struct Upstream {
   std::string method;               // empty: the client's
   Headers headers;                  // exactly these are sent, besides Host and the framing
   std::optional<std::string> body;  // instead of the client's body
-  size_t body_limit = 0;            // of the client's body; more → 413/FileTooLarge to the client
+  // Asked once with the upstream's status and headers; an answer is sent instead of the upstream's.
+  std::function<std::optional<Response>(int status, const Headers&)> intercept;
+  size_t body_limit = 0;  // of the client's body; more → 413/FileTooLarge to the client
   Millis connect_time{2'000};
   Millis idle_time{60'000};  // no byte in either direction
 };

@@ -1,5 +1,6 @@
 #include "tests/support/postgres_fixture.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
 #include <pwd.h>
@@ -40,7 +41,8 @@ pid_t start(const Argv& argv, const std::string& output, bool as_postgres) {
   pid_t pid = fork();
   CHECK(pid >= 0, "fork");
   if (pid > 0) return pid;
-  if (freopen(output.c_str(), "a", stdout) == nullptr || dup2(STDOUT_FILENO, STDERR_FILENO) < 0) _exit(126);
+  int out = open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) _exit(126);
   if (user != nullptr &&
       (setgroups(0, nullptr) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0))
     _exit(126);
@@ -54,6 +56,8 @@ bool run(const Argv& argv, const std::string& output, bool as_postgres = false) 
   int status = 0;
   return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
+
+bool durable = false;
 
 class Cluster {
  public:
@@ -75,6 +79,7 @@ class Cluster {
     end(SIGINT);
     std::error_code ignored;
     fs::remove_all(dir_, ignored);
+    fs::remove(log(), ignored);
   }
 
   void crash_and_restart() {
@@ -121,10 +126,11 @@ class Cluster {
   }
 
   void boot() {
-    pid_ = start(
-        {bin_ + "/postgres", "-D", dir_ + "/data", "-k", dir_, "-c", "listen_addresses=", "-c", "fsync=off",
-         "-c", "full_page_writes=off", "-c", "max_connections=200", "-c", "shared_buffers=64MB"},
-        log(), true);
+    std::string flush = durable ? "on" : "off";
+    pid_ = start({bin_ + "/postgres", "-D", dir_ + "/data", "-k", dir_, "-c", "listen_addresses=", "-c",
+                  "fsync=" + flush, "-c", "full_page_writes=" + flush, "-c", "max_connections=200", "-c",
+                  "shared_buffers=64MB"},
+                 log(), true);
     auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (!run({bin_ + "/pg_isready", "-q", "-h", dir_, "-p", "5432"}, log())) {
       CHECK(waitpid(pid_, nullptr, WNOHANG) == 0, "PostgreSQL ended at once, see {}", log());
@@ -159,6 +165,10 @@ std::string fresh_database(const std::vector<std::string>& sql_files, const std:
 void add_schema(const std::string& url, const std::vector<std::string>& sql_files,
                 const std::string& schema) {
   cluster().apply(url, sql_files, schema);
+}
+
+void use_durable_postgres() {
+  durable = true;
 }
 
 void crash_and_restart_postgres() {

@@ -14,6 +14,9 @@ std::string fresh_database(const std::vector<std::string>& sql_files, const std:
 // Makes one more schema in a database that fresh_database() gave.
 void add_schema(const std::string& url, const std::vector<std::string>& sql_files, const std::string& schema);
 
+// For benchmarks, before the first database: commits are then flushed to the disk, as in production.
+void use_durable_postgres();
+
 // Restarts the server at once (as after a crash), to see who reconnects.
 void crash_and_restart_postgres();
 

@@ -65,16 +65,17 @@ BEGIN
     WHERE i.key = ANY (keys) AND i.answer IS NOT NULL;
 END $$;
 
--- Locks the heads of streams (sorted, distinct) and returns them. Missing rows are made first, in order, so that
--- two writers that make the same ones cannot deadlock. Without may_wait, heads that others hold are left out.
+-- Locks the heads of streams (sorted, distinct) and returns them. Without may_wait, heads that others hold are
+-- left out. Existing rows are locked before missing ones are made, each in order: who waits for an existing row has
+-- made none yet, so nobody can deadlock. A row that another made in between is left out, in either mode.
 -- The row that a locking statement returns is the newest one; anything else is read by a later statement.
 CREATE FUNCTION log_lock_heads(streams text[], parts integer[], may_wait boolean)
 RETURNS TABLE (head_stream text, head_version bigint, head_state_version integer, head_state bytea)
 LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+  found_rows integer;
 BEGIN
-  INSERT INTO heads (stream, log_partition)
-    SELECT s, p FROM unnest(streams, parts) AS u (s, p) ON CONFLICT DO NOTHING;
   IF may_wait THEN
     RETURN QUERY SELECT h.stream, h.version, h.state_version, h.state FROM heads h
       WHERE h.stream = ANY (streams) ORDER BY h.stream FOR UPDATE;
@@ -82,11 +83,17 @@ BEGIN
     RETURN QUERY SELECT h.stream, h.version, h.state_version, h.state FROM heads h
       WHERE h.stream = ANY (streams) FOR UPDATE SKIP LOCKED;
   END IF;
+  GET DIAGNOSTICS found_rows = ROW_COUNT;
+  IF found_rows < cardinality(streams) THEN
+    RETURN QUERY INSERT INTO heads AS h (stream, log_partition)
+      SELECT s, p FROM unnest(streams, parts) AS u (s, p)
+      ON CONFLICT DO NOTHING RETURNING h.stream, h.version, h.state_version, h.state;
+  END IF;
 END $$;
 
 -- Writes what a batch decided: heads, then answers, then (last, under the partitions' locks) events. Returns the
--- position before the first new one of each partition. e_offset counts 1, 2, 3 … within e_part. The INSERT is a
--- statement of its own after the locks: only its snapshot shows every earlier commit of these partitions.
+-- position before the first new one of each partition. e_offset counts 1, 2, 3 … within e_part. The last
+-- position is read by a statement of its own after the locks: only its snapshot shows every earlier commit.
 CREATE FUNCTION log_append(
   h_stream text[], h_version bigint[], h_state_version integer[], h_state bytea[],
   unused_streams text[],
@@ -96,7 +103,8 @@ CREATE FUNCTION log_append(
 RETURNS TABLE (base_partition integer, base_position bigint) LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-  p integer;
+  p     integer;
+  bases bigint[];  -- by partition
 BEGIN
   IF cardinality(h_stream) > 0 THEN
     UPDATE heads h SET version = u.v, state_version = u.sv, state = u.st
@@ -117,18 +125,14 @@ BEGIN
   FOREACH p IN ARRAY parts LOOP
     PERFORM log_lock_partition(p);
   END LOOP;
-  RETURN QUERY
-    WITH base AS MATERIALIZED (
-      SELECT q.n AS part, coalesce((SELECT e.position FROM events e WHERE e.log_partition = q.n
-                                    ORDER BY e.position DESC LIMIT 1), 0) AS last
-      FROM unnest(parts) AS q (n)
-    ), added AS (
-      INSERT INTO events (log_partition, position, version, at_us, stream, type, payload)
-        SELECT u.part, base.last + u.off, u.v, now_us, u.s, u.t, u.b
-        FROM unnest(e_part, e_offset, e_stream, e_version, e_type, e_payload) AS u (part, off, s, v, t, b)
-        JOIN base ON base.part = u.part
-    )
-    SELECT base.part, base.last FROM base;
+  FOREACH p IN ARRAY parts LOOP
+    bases[p] := coalesce((SELECT e.position FROM events e WHERE e.log_partition = p
+                          ORDER BY e.position DESC LIMIT 1), 0);
+    RETURN QUERY SELECT p, bases[p];
+  END LOOP;
+  INSERT INTO events (log_partition, position, version, at_us, stream, type, payload)
+    SELECT u.part, bases[u.part] + u.off, u.v, now_us, u.s, u.t, u.b
+    FROM unnest(e_part, e_offset, e_stream, e_version, e_type, e_payload) AS u (part, off, s, v, t, b);
 END $$;
 
 -- Makes the ranges of `events` that hold the last position and the next `ahead` ones. Attaching, unlike CREATE …

@@ -1,4 +1,5 @@
 -- Deploy lifecycle:0003_lifecycle
+BEGIN;
 -- Read models, deadlines, organizations and keys. Written in the transaction that appends the events they follow from.
 
 -- Live Sandboxes. The state itself is on the head row of sandbox/<uid>.
@@ -54,3 +55,4 @@ CREATE TABLE api_keys (
   created_at timestamptz NOT NULL DEFAULT now(),
   revoked_at timestamptz
 );
+COMMIT;

@@ -151,9 +151,9 @@ Result<ProcessReportBatch> from_process_reports(const std::string& body) {
   for (const auto& r : reports.reports()) {
     const auto started =
         r.started_at_us() == 0 ? std::nullopt : std::optional(from_micros(r.started_at_us()));
-    batch.works.push_back(end_process(
-        ProcessUid(r.process_uid()),
-        {r.epoch(), {r.reason(), r.exit_code(), r.message(), started, from_micros(r.ended_at_us())}}));
+    ProcessEnded ended{r.reason(), r.exit_code(), r.message(), started, from_micros(r.ended_at_us())};
+    batch.works.push_back(
+        end_process(ProcessUid(r.process_uid()), {reports.machine(), r.epoch(), std::move(ended)}));
   }
   return batch;
 }

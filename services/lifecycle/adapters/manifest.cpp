@@ -124,18 +124,12 @@ void read_network(Faults& faults, const json::object& spec, SandboxSpec& out) {
 void read_working_dir(Faults& faults, const json::object& spec, SandboxSpec& out) {
   const auto* text = faults.text(spec, "workingDir", "spec.workingDir");
   if (!text) return;
-  const std::string_view dir = *text;
-  const auto below = [&](std::string_view top) {
-    return dir == top || dir.starts_with(std::string(top) + "/");
-  };
-  const std::string padded = std::string(dir) + "/";
-  if (!dir.starts_with('/') || dir.size() > 4096 || dir.contains('\0') || padded.contains("/../") ||
-      padded.contains("/./") || padded.contains("//") || below("/proc") || below("/sys") || below("/dev"))
+  if (!valid_directory(*text))
     faults.add(
         "spec.workingDir", "FieldValueInvalid",
         "The working directory is an absolute path without \"..\", and not under /proc, /sys or /dev.");
   else
-    out.working_dir = dir;
+    out.working_dir = *text;
 }
 
 void read_max_cost(Faults& faults, const json::object& spec, std::optional<Money>& out) {
@@ -275,6 +269,16 @@ void Faults::only(const json::object& in, const std::string& path,
   for (const auto& [key, value] : in)
     if (std::ranges::find(known, std::string_view(key)) == known.end())
       add(path_of(path, std::string_view(key).substr(0, 128)), "FieldUnknown", "There is no such field.");
+}
+
+bool valid_directory(std::string_view path) {
+  const auto below = [&](std::string_view top) {
+    return path == top || path.starts_with(std::string(top) + "/");
+  };
+  const std::string padded = std::string(path) + "/";
+  return path.starts_with('/') && path.size() <= 4096 && !path.contains('\0') && !padded.contains("/../") &&
+         !padded.contains("/./") && (path == "/" || !padded.contains("//")) && !below("/proc") &&
+         !below("/sys") && !below("/dev");
 }
 
 Result<json::object> parse_object(std::string_view body) {

@@ -59,6 +59,9 @@ class Faults {
   std::vector<Cause> causes_;
 };
 
+// An absolute path without empty, "." and ".." parts, and not under /proc, /sys or /dev.
+bool valid_directory(std::string_view path);
+
 Result<boost::json::object> parse_object(std::string_view body);
 
 }  // namespace nodus::lifecycle

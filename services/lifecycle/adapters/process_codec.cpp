@@ -17,6 +17,7 @@ void put(const ProcessAdmitted& e, pb::ProcessAdmitted* out) {
   out->set_sandbox_name(e.sandbox_name);
   out->set_start(e.start);
   out->set_epoch(e.epoch);
+  out->set_machine(e.machine);
   out->set_name(e.name);
   for (const auto& argument : e.command) out->add_command(argument);
   out->set_timeout_us(e.timeout.count());
@@ -24,16 +25,17 @@ void put(const ProcessAdmitted& e, pb::ProcessAdmitted* out) {
 }
 
 ProcessAdmitted admitted_of(const pb::ProcessAdmitted& m) {
-  return {ProcessUid(m.uid()),
-          SandboxUid(m.sandbox_uid()),
-          ProjectId(m.project()),
-          m.sandbox_name(),
-          m.start(),
-          m.epoch(),
-          m.name(),
-          {m.command().begin(), m.command().end()},
-          Micros(m.timeout_us()),
-          from_micros(m.at_us())};
+  return {.uid = ProcessUid(m.uid()),
+          .sandbox = SandboxUid(m.sandbox_uid()),
+          .project = ProjectId(m.project()),
+          .sandbox_name = m.sandbox_name(),
+          .start = m.start(),
+          .epoch = m.epoch(),
+          .machine = m.machine(),
+          .name = m.name(),
+          .command = {m.command().begin(), m.command().end()},
+          .timeout = Micros(m.timeout_us()),
+          .at = from_micros(m.at_us())};
 }
 
 void put(const ProcessEnded& e, const ProcessUid& uid, pb::ProcessEnded* out) {

@@ -101,6 +101,7 @@ eventlog::Work admit_process(const SandboxUid& sandbox, ProcessAdmitted process,
             admitted.project = owner->project;
             admitted.start = owner->start;
             admitted.epoch = owner->epoch;
+            admitted.machine = owner->machine;
             admitted.name = "sb-" + owner->name + "-" + std::to_string(owner->processes);
             auto after = apply_process(unit, admitted.uid, AdmitProcess{admitted});
             if (!after) return std::unexpected(std::move(after.error()));

@@ -10,7 +10,9 @@ Result<std::vector<ProcessEvent>> ProcessAggregate::decide(const Process& p, con
     return Events{admit->admitted};
   }
   const auto& end = std::get<EndProcess>(command);
-  if (p.admitted.uid.empty()) return fail(Code::kNotFound, "NotFound", "There is no such Process.");
+  const bool stranger = !end.machine.empty() && end.machine != p.admitted.machine;
+  if (p.admitted.uid.empty() || stranger)
+    return fail(Code::kNotFound, "NotFound", "There is no such Process.");
   if (end.epoch != p.admitted.epoch)
     return fail(Code::kConflict, "StaleEpoch", "The report names another start of the Sandbox.");
   if (p.ended) return Events{};

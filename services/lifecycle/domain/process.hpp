@@ -18,7 +18,8 @@ struct ProcessAdmitted {
   std::string sandbox_name;
   int64_t start = 0;
   int64_t epoch = 0;
-  std::string name;  // sb-hello-12
+  std::string machine;  // whose reports of its end are believed
+  std::string name;     // sb-hello-12
   std::vector<std::string> command;
   Micros timeout{0};
   Instant at;
@@ -41,7 +42,8 @@ struct AdmitProcess {
   ProcessAdmitted admitted;
 };
 struct EndProcess {
-  int64_t epoch = 0;  // a report of another epoch is refused
+  std::string machine;  // the reporter; empty: the platform itself
+  int64_t epoch = 0;    // a report of another epoch is refused
   ProcessEnded ended;
 };
 using ProcessCommand = std::variant<AdmitProcess, EndProcess>;
@@ -55,8 +57,8 @@ struct ProcessAggregate {
   using Context = ProcessContext;
   static constexpr int kStateVersion = 1;
 
-  // A Process ends exactly once: the first end stands, later ones are no-ops. Rejections: NotFound,
-  // StaleEpoch.
+  // A Process ends exactly once: the first end stands, later ones are no-ops. Rejections: NotFound (a machine
+  // that is not the Process's learns no more than that), StaleEpoch.
   static Result<std::vector<Event>> decide(const State&, const Command&, const Context&);
   static void evolve(State&, const Event&);
 };

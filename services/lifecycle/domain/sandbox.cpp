@@ -79,7 +79,7 @@ Decision decide_trigger(const Sandbox& s, const TriggerStart& c, const SandboxCo
 }
 
 Decision decide_stop(const Sandbox& s, const RequestStop& c, const SandboxContext& context) {
-  if (!exists(s)) return not_found(s);
+  if (!exists(s)) return c.start ? Decision(Events{}) : Decision(not_found(s));
   if (s.phase == Phase::kTerminating) return c.start ? Decision(Events{}) : Decision(terminating(s));
   if (!s.start_open || (c.start && *c.start != s.start)) return Events{};
   // A stop under way is not asked for twice, but a person's stop takes back a wake that came in between.

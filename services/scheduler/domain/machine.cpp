@@ -1,7 +1,5 @@
 #include "services/scheduler/domain/machine.hpp"
 
-#include <fmt/core.h>
-
 namespace nodus::scheduler {
 namespace {
 
@@ -14,8 +12,8 @@ struct Decide {
   Result<Events> operator()(const Register& c) const {
     if (!s.machine.empty() && s.org != c.org)
       return fail(Code::kForbidden, "OtherOrganization",
-                  fmt::format("Machine {} serves organization {}; a machine is never handed on.",
-                              s.machine.str(), s.org.str()));
+                  "Machine " + s.machine.str() + " serves organization " + s.org.str() +
+                      "; a machine is never handed on.");
     if (!s.machine.empty() && s.capacity == c.capacity && s.data_path == c.data_path &&
         s.runtime == c.runtime && s.incarnation == c.incarnation)
       return Events{};
@@ -27,7 +25,7 @@ struct Decide {
     if (held != s.holdings.end() && held->second.epoch == c.epoch) return Events{};
     if (held != s.holdings.end() || !s.can_take(c.org, c.shape))
       return fail(Code::kUnavailable, "MachineFull",
-                  fmt::format("Machine {} cannot take Sandbox {}.", s.machine.str(), c.sandbox.str()));
+                  "Machine " + s.machine.str() + " cannot take Sandbox " + c.sandbox.str() + ".");
     return Events{CapacityTaken{s.machine, c.sandbox, c.epoch, c.shape}};
   }
   Result<Events> operator()(const Free& c) const {

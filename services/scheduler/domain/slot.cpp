@@ -1,7 +1,5 @@
 #include "services/scheduler/domain/slot.hpp"
 
-#include <fmt/core.h>
-
 namespace nodus::scheduler {
 namespace {
 
@@ -18,7 +16,8 @@ Instant not_before(const SlotState& s, Instant now) {
 
 std::unexpected<Error> unknown_start(const SlotState& s, int64_t start) {
   return fail(Code::kConflict, "UnknownStart",
-              fmt::format("Start {} was never planned here; the newest is {}.", start, s.order.start));
+              "Start " + std::to_string(start) + " was never planned here; the newest is " +
+                  std::to_string(s.order.start) + ".");
 }
 
 Events lapse(const SlotState& s, LapseReason reason, StopReason stop_reason, Instant now) {
@@ -119,8 +118,8 @@ struct Decide {
     if (c.order.start <= s.order.start) return Events{};
     if (s.phase != Phase::kNone)
       return fail(Code::kConflict, "StartNotReleased",
-                  fmt::format("Start {} was asked for while start {} is {}.", c.order.start, s.order.start,
-                              phase_name(s.phase)));
+                  "Start " + std::to_string(c.order.start) + " was asked for while start " +
+                      std::to_string(s.order.start) + " is " + phase_name(s.phase) + ".");
     const Instant at = not_before(s, context.now);
     const Order& o = c.order;
     const SlotRef slot{o.sandbox, o.start, 0, o.org, o.project};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kSandboxes = 6;
 constexpr int kMachines = 2;
-constexpr int kSteps = 250;
+constexpr int kSteps = 120;
 const Shape kCapacity{3000, 3LL << 30, 30LL << 30};
 
 class World {

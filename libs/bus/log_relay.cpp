@@ -1,0 +1,94 @@
+#include "libs/bus/log_relay.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "libs/bus/backoff.hpp"
+#include "libs/telemetry/failpoint.hpp"
+#include "libs/telemetry/log.hpp"
+
+namespace nodus::bus {
+namespace {
+
+// One NOTIFY after any number of commits, never in the append itself: NOTIFY takes a lock of the whole
+// database until its transaction ends and would halve the rate of commits. A bell that is lost costs the
+// readers one poll interval.
+class LogRelay final : public Relay {
+ public:
+  LogRelay(const std::string& topic, pg::ConnectOptions database)
+      : notify_("NOTIFY nodus_" + topic), connection_(std::move(database)), thread_([this] { run(); }) {}
+
+  ~LogRelay() override {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+
+  void nudge() override {
+    {
+      std::lock_guard lock(mutex_);
+      nudged_ = true;
+    }
+    wake_.notify_one();
+  }
+
+  Micros oldest_unpublished() const override { return Micros(0); }
+
+ private:
+  void run() {
+    Backoff backoff(Millis(20), Millis(2'000));
+    std::unique_lock lock(mutex_);
+    while (true) {
+      wake_.wait(lock, [this] { return nudged_ || stopping_; });
+      if (stopping_) return;
+      nudged_ = false;
+      lock.unlock();
+      const bool rang = ring();
+      lock.lock();
+      if (rang) {
+        backoff.reset();
+      } else {
+        nudged_ = true;
+        wake_.wait_for(lock, backoff.next(), [this] { return stopping_; });
+      }
+    }
+  }
+
+  bool ring() {
+    if (failpoint("bus.doorbell_lost")) return true;
+    try {
+      auto& connection = connection_.raw();
+      pqxx::nontransaction tx(connection);
+      if (!prepared_) tx.exec0("SET synchronous_commit = off");  // nothing here is worth an fsync
+      prepared_ = true;
+      tx.exec0(notify_);
+      return true;
+    } catch (const std::exception& e) {
+      log::warn("bus.doorbell_failed", {{"error", std::string(e.what())}});
+      prepared_ = false;
+      connection_.disconnect();
+      return false;
+    }
+  }
+
+  const std::string notify_;
+  pg::Connection connection_;  // of thread_
+  bool prepared_ = false;      // of thread_
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool nudged_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Relay> make_log_relay(const std::string& topic, pg::ConnectOptions database) {
+  return std::make_unique<LogRelay>(topic, std::move(database));
+}
+
+}  // namespace nodus::bus

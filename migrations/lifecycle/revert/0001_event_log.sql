@@ -1,0 +1,3 @@
+BEGIN;
+DROP SCHEMA lifecycle CASCADE;
+COMMIT;

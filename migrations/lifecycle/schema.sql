@@ -1,0 +1,413 @@
+-- The whole schema of lifecycle, written by dev/migrate --write-schema from the steps beside it.
+SET check_function_bodies = false; -- functions come before the tables that they name
+
+CREATE SCHEMA lifecycle;
+
+ALTER SCHEMA lifecycle OWNER TO lifecycle;
+
+CREATE FUNCTION lifecycle.log_append(h_stream text[], h_version bigint[], h_state_version integer[], h_state bytea[], unused_streams text[], k_key text[], k_answer bytea[], unused_keys text[], parts integer[], now_us bigint, e_part integer[], e_offset bigint[], e_stream text[], e_version bigint[], e_type text[], e_payload bytea[]) RETURNS TABLE(base_partition integer, base_position bigint)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+DECLARE
+  p integer;
+BEGIN
+  IF cardinality(h_stream) > 0 THEN
+    UPDATE heads h SET version = u.v, state_version = u.sv, state = u.st
+      FROM unnest(h_stream, h_version, h_state_version, h_state) AS u (s, v, sv, st) WHERE h.stream = u.s;
+  END IF;
+  IF cardinality(unused_streams) > 0 THEN
+    DELETE FROM heads WHERE stream = ANY (unused_streams) AND version = 0 AND state_version = 0;
+  END IF;
+  IF cardinality(k_key) > 0 THEN
+    UPDATE idempotency i SET answer = u.a FROM unnest(k_key, k_answer) AS u (k, a) WHERE i.key = u.k;
+  END IF;
+  IF cardinality(unused_keys) > 0 THEN
+    DELETE FROM idempotency WHERE key = ANY (unused_keys) AND answer IS NULL;
+  END IF;
+  IF cardinality(parts) = 0 THEN
+    RETURN;
+  END IF;
+  FOREACH p IN ARRAY parts LOOP
+    PERFORM log_lock_partition(p);
+  END LOOP;
+  RETURN QUERY
+    WITH base AS MATERIALIZED (
+      SELECT q.n AS part, coalesce((SELECT e.position FROM events e WHERE e.log_partition = q.n
+                                    ORDER BY e.position DESC LIMIT 1), 0) AS last
+      FROM unnest(parts) AS q (n)
+    ), added AS (
+      INSERT INTO events (log_partition, position, version, at_us, stream, type, payload)
+        SELECT u.part, base.last + u.off, u.v, now_us, u.s, u.t, u.b
+        FROM unnest(e_part, e_offset, e_stream, e_version, e_type, e_payload) AS u (part, off, s, v, t, b)
+        JOIN base ON base.part = u.part
+    )
+    SELECT base.part, base.last FROM base;
+END $$;
+
+ALTER FUNCTION lifecycle.log_append(h_stream text[], h_version bigint[], h_state_version integer[], h_state bytea[], unused_streams text[], k_key text[], k_answer bytea[], unused_keys text[], parts integer[], now_us bigint, e_part integer[], e_offset bigint[], e_stream text[], e_version bigint[], e_type text[], e_payload bytea[]) OWNER TO lifecycle;
+
+CREATE FUNCTION lifecycle.log_claim(keys text[], hashes text[]) RETURNS TABLE(taken_key text, taken_hash text, taken_answer bytea)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+BEGIN
+  INSERT INTO idempotency (key, input_hash)
+    SELECT k, h FROM unnest(keys, hashes) AS u (k, h) ON CONFLICT DO NOTHING;
+  RETURN QUERY SELECT i.key, i.input_hash, i.answer FROM idempotency i
+    WHERE i.key = ANY (keys) AND i.answer IS NOT NULL;
+END $$;
+
+ALTER FUNCTION lifecycle.log_claim(keys text[], hashes text[]) OWNER TO lifecycle;
+
+CREATE FUNCTION lifecycle.log_ensure_ranges(ahead integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  size  bigint := (SELECT range_size FROM log_settings);
+  last  bigint := coalesce((SELECT max(position) FROM events), 0);
+  n     bigint;
+  name  text;
+  made  integer := 0;
+BEGIN
+  PERFORM log_lock_partition(-1);  -- one maker at a time
+  FOR n IN greatest(last - 1, 0) / size .. greatest(last - 1, 0) / size + ahead LOOP
+    name := 'events_' || n;
+    CONTINUE WHEN to_regclass(name) IS NOT NULL;
+    EXECUTE format('CREATE TABLE %I (LIKE events INCLUDING DEFAULTS INCLUDING INDEXES)', name);
+    EXECUTE format('ALTER TABLE events ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
+                   name, n * size + 1, (n + 1) * size + 1);
+    made := made + 1;
+  END LOOP;
+  RETURN made;
+END $$;
+
+ALTER FUNCTION lifecycle.log_ensure_ranges(ahead integer) OWNER TO lifecycle;
+
+CREATE FUNCTION lifecycle.log_lock_heads(streams text[], parts integer[], may_wait boolean) RETURNS TABLE(head_stream text, head_version bigint, head_state_version integer, head_state bytea)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+BEGIN
+  INSERT INTO heads (stream, log_partition)
+    SELECT s, p FROM unnest(streams, parts) AS u (s, p) ON CONFLICT DO NOTHING;
+  IF may_wait THEN
+    RETURN QUERY SELECT h.stream, h.version, h.state_version, h.state FROM heads h
+      WHERE h.stream = ANY (streams) ORDER BY h.stream FOR UPDATE;
+  ELSE
+    RETURN QUERY SELECT h.stream, h.version, h.state_version, h.state FROM heads h
+      WHERE h.stream = ANY (streams) FOR UPDATE SKIP LOCKED;
+  END IF;
+END $$;
+
+ALTER FUNCTION lifecycle.log_lock_heads(streams text[], parts integer[], may_wait boolean) OWNER TO lifecycle;
+
+CREATE FUNCTION lifecycle.log_lock_partition(p integer) RETURNS void
+    LANGUAGE sql
+    AS $$
+  SELECT pg_advisory_xact_lock(('events'::regclass::oid::bigint - 2147483648)::integer, p)
+$$;
+
+ALTER FUNCTION lifecycle.log_lock_partition(p integer) OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.api_keys (
+    id text NOT NULL COLLATE pg_catalog."C",
+    key_sha256 text NOT NULL COLLATE pg_catalog."C",
+    org text NOT NULL COLLATE pg_catalog."C",
+    role text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    revoked_at timestamp with time zone,
+    CONSTRAINT api_keys_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'developer'::text, 'billing'::text, 'admin'::text])))
+);
+
+ALTER TABLE lifecycle.api_keys OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.consumer_offsets (
+    topic text NOT NULL,
+    log_partition integer NOT NULL,
+    "position" bigint DEFAULT 0 NOT NULL,
+    cursor text DEFAULT ''::text NOT NULL
+);
+
+ALTER TABLE lifecycle.consumer_offsets OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.deadlines (
+    stream text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL COLLATE pg_catalog."C",
+    due_us bigint NOT NULL
+);
+
+ALTER TABLE lifecycle.deadlines OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.events (
+    log_partition integer NOT NULL,
+    "position" bigint NOT NULL,
+    version bigint NOT NULL,
+    at_us bigint NOT NULL,
+    stream text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL COLLATE pg_catalog."C",
+    payload bytea NOT NULL
+)
+PARTITION BY RANGE ("position");
+
+ALTER TABLE lifecycle.events OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.events_0 (
+    log_partition integer NOT NULL,
+    "position" bigint NOT NULL,
+    version bigint NOT NULL,
+    at_us bigint NOT NULL,
+    stream text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL COLLATE pg_catalog."C",
+    payload bytea NOT NULL
+);
+
+ALTER TABLE lifecycle.events_0 OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.events_1 (
+    log_partition integer NOT NULL,
+    "position" bigint NOT NULL,
+    version bigint NOT NULL,
+    at_us bigint NOT NULL,
+    stream text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL COLLATE pg_catalog."C",
+    payload bytea NOT NULL
+);
+
+ALTER TABLE lifecycle.events_1 OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.events_2 (
+    log_partition integer NOT NULL,
+    "position" bigint NOT NULL,
+    version bigint NOT NULL,
+    at_us bigint NOT NULL,
+    stream text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL COLLATE pg_catalog."C",
+    payload bytea NOT NULL
+);
+
+ALTER TABLE lifecycle.events_2 OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.funds (
+    org text NOT NULL COLLATE pg_catalog."C",
+    changed_us bigint NOT NULL
+);
+
+ALTER TABLE lifecycle.funds OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.heads (
+    stream text NOT NULL COLLATE pg_catalog."C",
+    log_partition integer NOT NULL,
+    version bigint DEFAULT 0 NOT NULL,
+    state_version integer DEFAULT 0 NOT NULL,
+    state bytea DEFAULT '\x'::bytea NOT NULL,
+    CONSTRAINT heads_stream_check CHECK (((octet_length(stream) >= 1) AND (octet_length(stream) <= 256)))
+)
+WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0.05', autovacuum_analyze_scale_factor='0.05');
+
+ALTER TABLE lifecycle.heads OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.idempotency (
+    key text NOT NULL COLLATE pg_catalog."C",
+    input_hash text NOT NULL COLLATE pg_catalog."C",
+    answer bytea,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT idempotency_key_check CHECK (((octet_length(key) >= 1) AND (octet_length(key) <= 512)))
+)
+WITH (fillfactor='60');
+
+ALTER TABLE lifecycle.idempotency OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.log_settings (
+    partitions integer NOT NULL,
+    range_size bigint DEFAULT 10000000 NOT NULL,
+    only_row boolean DEFAULT true NOT NULL,
+    CONSTRAINT log_settings_only_row_check CHECK (only_row),
+    CONSTRAINT log_settings_partitions_check CHECK (((partitions >= 1) AND (partitions <= 64))),
+    CONSTRAINT log_settings_range_size_check CHECK ((range_size > 0))
+);
+
+ALTER TABLE lifecycle.log_settings OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.parked (
+    id bigint NOT NULL,
+    topic text NOT NULL,
+    log_partition integer NOT NULL,
+    "position" bigint NOT NULL,
+    stream text NOT NULL,
+    version bigint NOT NULL,
+    type text NOT NULL,
+    payload bytea NOT NULL,
+    at_us bigint NOT NULL,
+    error text NOT NULL,
+    parked_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE lifecycle.parked OWNER TO lifecycle;
+
+ALTER TABLE lifecycle.parked ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME lifecycle.parked_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE lifecycle.processes (
+    uid text NOT NULL COLLATE pg_catalog."C",
+    sandbox_uid text NOT NULL COLLATE pg_catalog."C",
+    project text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    epoch bigint NOT NULL,
+    admitted_us bigint NOT NULL,
+    ended boolean DEFAULT false NOT NULL
+);
+
+ALTER TABLE lifecycle.processes OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.projects (
+    project text NOT NULL COLLATE pg_catalog."C",
+    org text NOT NULL COLLATE pg_catalog."C"
+);
+
+ALTER TABLE lifecycle.projects OWNER TO lifecycle;
+
+CREATE VIEW lifecycle.published_events AS
+ SELECT events.log_partition,
+    events."position",
+    events.stream,
+    events.version,
+    events.type,
+    events.payload,
+    events.at_us
+   FROM lifecycle.events;
+
+ALTER TABLE lifecycle.published_events OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.relay_offsets (
+    log_partition integer NOT NULL,
+    "position" bigint NOT NULL
+);
+
+ALTER TABLE lifecycle.relay_offsets OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.sandboxes (
+    uid text NOT NULL COLLATE pg_catalog."C",
+    org text NOT NULL COLLATE pg_catalog."C",
+    project text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    epoch bigint DEFAULT 0 NOT NULL,
+    released_at_us bigint
+);
+
+ALTER TABLE lifecycle.sandboxes OWNER TO lifecycle;
+
+ALTER TABLE ONLY lifecycle.events ATTACH PARTITION lifecycle.events_0 FOR VALUES FROM ('1') TO ('10000001');
+
+ALTER TABLE ONLY lifecycle.events ATTACH PARTITION lifecycle.events_1 FOR VALUES FROM ('10000001') TO ('20000001');
+
+ALTER TABLE ONLY lifecycle.events ATTACH PARTITION lifecycle.events_2 FOR VALUES FROM ('20000001') TO ('30000001');
+
+ALTER TABLE ONLY lifecycle.api_keys
+    ADD CONSTRAINT api_keys_key_sha256_key UNIQUE (key_sha256);
+
+ALTER TABLE ONLY lifecycle.api_keys
+    ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY lifecycle.consumer_offsets
+    ADD CONSTRAINT consumer_offsets_pkey PRIMARY KEY (topic, log_partition);
+
+ALTER TABLE ONLY lifecycle.deadlines
+    ADD CONSTRAINT deadlines_pkey PRIMARY KEY (stream, kind);
+
+ALTER TABLE ONLY lifecycle.events
+    ADD CONSTRAINT events_pkey PRIMARY KEY (log_partition, "position");
+
+ALTER TABLE ONLY lifecycle.events_0
+    ADD CONSTRAINT events_0_pkey PRIMARY KEY (log_partition, "position");
+
+ALTER TABLE ONLY lifecycle.events_1
+    ADD CONSTRAINT events_1_pkey PRIMARY KEY (log_partition, "position");
+
+ALTER TABLE ONLY lifecycle.events_2
+    ADD CONSTRAINT events_2_pkey PRIMARY KEY (log_partition, "position");
+
+ALTER TABLE ONLY lifecycle.funds
+    ADD CONSTRAINT funds_pkey PRIMARY KEY (org);
+
+ALTER TABLE ONLY lifecycle.heads
+    ADD CONSTRAINT heads_pkey PRIMARY KEY (stream);
+
+ALTER TABLE ONLY lifecycle.idempotency
+    ADD CONSTRAINT idempotency_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY lifecycle.log_settings
+    ADD CONSTRAINT log_settings_pkey PRIMARY KEY (only_row);
+
+ALTER TABLE ONLY lifecycle.parked
+    ADD CONSTRAINT parked_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY lifecycle.parked
+    ADD CONSTRAINT parked_topic_log_partition_position_key UNIQUE (topic, log_partition, "position");
+
+ALTER TABLE ONLY lifecycle.processes
+    ADD CONSTRAINT processes_pkey PRIMARY KEY (uid);
+
+ALTER TABLE ONLY lifecycle.processes
+    ADD CONSTRAINT processes_project_name_key UNIQUE (project, name);
+
+ALTER TABLE ONLY lifecycle.projects
+    ADD CONSTRAINT projects_pkey PRIMARY KEY (project);
+
+ALTER TABLE ONLY lifecycle.relay_offsets
+    ADD CONSTRAINT relay_offsets_pkey PRIMARY KEY (log_partition);
+
+ALTER TABLE ONLY lifecycle.sandboxes
+    ADD CONSTRAINT sandboxes_pkey PRIMARY KEY (uid);
+
+ALTER TABLE ONLY lifecycle.sandboxes
+    ADD CONSTRAINT sandboxes_project_name_key UNIQUE (project, name);
+
+CREATE INDEX deadlines_due ON lifecycle.deadlines USING btree (due_us);
+
+CREATE INDEX events_by_stream ON ONLY lifecycle.events USING btree (stream, version);
+
+CREATE INDEX events_0_stream_version_idx ON lifecycle.events_0 USING btree (stream, version);
+
+CREATE INDEX events_1_stream_version_idx ON lifecycle.events_1 USING btree (stream, version);
+
+CREATE INDEX events_2_stream_version_idx ON lifecycle.events_2 USING btree (stream, version);
+
+CREATE INDEX idempotency_by_age ON lifecycle.idempotency USING btree (created_at);
+
+CREATE INDEX parked_stream ON lifecycle.parked USING btree (topic, stream, "position");
+
+CREATE INDEX processes_of_sandbox ON lifecycle.processes USING btree (sandbox_uid, admitted_us);
+
+CREATE INDEX processes_open ON lifecycle.processes USING btree (sandbox_uid) WHERE (NOT ended);
+
+ALTER INDEX lifecycle.events_pkey ATTACH PARTITION lifecycle.events_0_pkey;
+
+ALTER INDEX lifecycle.events_by_stream ATTACH PARTITION lifecycle.events_0_stream_version_idx;
+
+ALTER INDEX lifecycle.events_pkey ATTACH PARTITION lifecycle.events_1_pkey;
+
+ALTER INDEX lifecycle.events_by_stream ATTACH PARTITION lifecycle.events_1_stream_version_idx;
+
+ALTER INDEX lifecycle.events_pkey ATTACH PARTITION lifecycle.events_2_pkey;
+
+ALTER INDEX lifecycle.events_by_stream ATTACH PARTITION lifecycle.events_2_stream_version_idx;
+
+GRANT USAGE ON SCHEMA lifecycle TO scheduler;
+GRANT USAGE ON SCHEMA lifecycle TO metering;
+
+GRANT SELECT ON TABLE lifecycle.published_events TO scheduler;
+GRANT SELECT ON TABLE lifecycle.published_events TO metering;
+

@@ -1,0 +1,3 @@
+BEGIN;
+\ir ../../../libs/bus/sql/inbox.sql
+COMMIT;

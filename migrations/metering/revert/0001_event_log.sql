@@ -1,0 +1,3 @@
+BEGIN;
+DROP SCHEMA metering CASCADE;
+COMMIT;

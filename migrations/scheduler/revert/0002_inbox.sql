@@ -1,0 +1,3 @@
+BEGIN;
+DROP TABLE relay_offsets, parked, consumer_offsets;
+COMMIT;

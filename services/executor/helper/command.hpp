@@ -1,0 +1,80 @@
+// One command inside the Sandbox, from its start until nodusd has recorded its end: its pipes, the output not
+// yet acknowledged, and how it ended.
+#pragma once
+
+#include <poll.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "services/executor/helper/protocol.hpp"
+#include "services/executor/helper/spawn.hpp"
+
+namespace nodus::helper {
+
+uint64_t now_ms();  // monotonic
+
+class Command {
+ public:
+  // A start that fails is a command that has ended.
+  Command(SpawnRequest request, const rlimit& files, bool too_many);
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  const std::string& uid() const { return uid_; }
+  pid_t pid() const { return pid_; }
+  bool ended() const { return ended_; }
+  bool running() const { return pid_ > 0 && !reaped_; }
+  size_t stdin_left() const { return stdin_bytes_.size() - stdin_at_; }
+  uint64_t base() const { return base_; }
+  uint64_t end() const { return end_; }
+
+  // What to poll for; then hand each descriptor that is ready to on_ready.
+  void interests(std::vector<pollfd>& wanted) const;
+  void on_ready(const pollfd& ready);
+  void on_exit(int wait_status);
+  // Milliseconds until on_time must be called; -1: never.
+  int patience_ms() const;
+  void on_time();
+
+  void attach(uint64_t offset);  // send again from here
+  void detach() { attached_ = started_sent_ = end_sent_ = false; }
+  void acknowledge(uint64_t offset);
+  // The next frame nodusd should hear, or empty.
+  std::string next_frame();
+
+ private:
+  struct Chunk {
+    uint8_t stream;
+    uint64_t offset;
+    std::string data;
+  };
+  void close_end(int& fd);
+  void read_status();
+  void feed_stdin();
+  void read_output(int index);
+  void keep(int index, const char* data, size_t size);
+  void maybe_end();
+  bool has_room() const { return kept_ < kKeptOutput; }
+
+  std::string uid_;
+  pid_t pid_ = -1;
+  int status_ = -1, in_ = -1, out_[2] = {-1, -1};
+  std::string stdin_bytes_;
+  size_t stdin_at_ = 0;
+
+  std::deque<Chunk> chunks_;
+  size_t kept_ = 0;  // bytes charged to chunks_, with a price for each chunk
+  uint64_t base_ = 0, end_ = 0, sent_ = 0;
+
+  bool exec_done_ = false, reaped_ = false, ended_ = false;
+  bool attached_ = true, started_sent_ = false, end_sent_ = false;
+  StartFault fault_;
+  int wait_status_ = 0;
+  uint64_t started_ms_ = 0, exited_ms_ = 0, ended_ms_ = 0;
+  size_t owed_[2] = {0, 0};  // bytes in the pipes when the process ended: read whatever the grace says
+};
+
+}  // namespace nodus::helper

@@ -1,0 +1,11 @@
+// One file operation on one connection, in a process of its own that acts with the file system identity of
+// the Sandbox's user. Blocking, with a deadline for each step and for the whole.
+#pragma once
+
+namespace nodus::helper {
+
+// Reads the request from `connection`, does it, answers, exits. `locks` is a file whose byte ranges serialise
+// writers of one path; it is shared by all workers.
+[[noreturn]] void serve_file(int connection, int locks);
+
+}  // namespace nodus::helper

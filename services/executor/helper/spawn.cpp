@@ -1,0 +1,150 @@
+#include "services/executor/helper/spawn.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "services/executor/helper/walk.hpp"
+
+namespace nodus::helper {
+namespace {
+constexpr rlim_t kProcesses = 256;
+
+struct Pipes {
+  int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, status[2] = {-1, -1};
+  ~Pipes() {
+    for (int* ends : {in, out, err, status})
+      for (int i : {0, 1})
+        if (ends[i] >= 0) close(ends[i]);
+  }
+};
+
+int give(int& fd) {
+  const int given = fd;
+  fd = -1;
+  return given;
+}
+
+void nonblocking(int fd) {
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+[[noreturn]] void give_up(int status, Stage stage, int error) {
+  const StartFault fault{stage, error};
+  (void)!write(status, &fault, sizeof fault);
+  _exit(error == ENOENT ? 127 : 126);
+}
+
+std::string_view path_of(const std::vector<std::string>& env) {
+  for (const auto& entry : env)
+    if (entry.starts_with("PATH=")) return std::string_view(entry).substr(5);
+  return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+}
+
+int exec_by_path(const SpawnRequest& request, char* const* argv, char* const* env) {
+  const std::string& name = request.argv[0];
+  if (name.empty()) return ENOENT;
+  if (name.find('/') != name.npos) return execve(name.c_str(), argv, env), errno;
+  int fault = ENOENT;
+  auto rest = path_of(request.env);
+  for (bool more = true; more;) {
+    const size_t colon = rest.find(':');
+    more = colon != rest.npos;
+    const auto directory = rest.substr(0, colon);
+    if (more) rest.remove_prefix(colon + 1);
+    const std::string file = directory.empty() ? name : std::string(directory) + "/" + name;
+    execve(file.c_str(), argv, env);
+    if (errno != ENOENT && errno != ENOTDIR) fault = errno;
+    if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) break;
+  }
+  return fault;
+}
+
+void drop_privileges(const SpawnRequest& request, int status) {
+  // The bounding set needs CAP_SETPCAP; without it no_new_privs keeps what is left of the set useless.
+  for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
+    prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  if (setgroups(0, nullptr) < 0 || setresgid(request.group, request.group, request.group) < 0 ||
+      setresuid(request.user, request.user, request.user) < 0)
+    give_up(status, Stage::kUser, errno);
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) give_up(status, Stage::kUser, errno);
+  // After the change of user: an exec is then not refused because a fork bomb of the same user rages.
+  const rlimit processes{kProcesses, kProcesses};
+  if (setrlimit(RLIMIT_NPROC, &processes) < 0) give_up(status, Stage::kUser, errno);
+}
+
+[[noreturn]] void run_child(const SpawnRequest& request, const rlimit& files, Pipes& pipes) {
+  int status = pipes.status[1];
+  // Above the standard descriptors, so that they can be replaced without care for the order.
+  status = fcntl(status, F_DUPFD_CLOEXEC, 16);
+  int in = pipes.in[0] >= 0 ? pipes.in[0] : open("/dev/null", O_RDONLY | O_CLOEXEC);
+  in = in < 0 ? -1 : fcntl(in, F_DUPFD_CLOEXEC, 16);
+  const int out = fcntl(pipes.out[1], F_DUPFD_CLOEXEC, 16);
+  const int err = fcntl(pipes.err[1], F_DUPFD_CLOEXEC, 16);
+  if (in < 0) close(0);
+  if (status < 0 || out < 0 || err < 0 || (in >= 0 && dup2(in, 0) < 0) || dup2(out, 1) < 0 ||
+      dup2(err, 2) < 0 || dup2(status, 3) < 0)
+    _exit(126);
+  fcntl(3, F_SETFD, FD_CLOEXEC);
+  close_from(4);
+  status = 3;
+  setsid();
+  struct sigaction normal{};
+  normal.sa_handler = SIG_DFL;
+  for (int signal = 1; signal < NSIG; ++signal) sigaction(signal, &normal, nullptr);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  setrlimit(RLIMIT_NOFILE, &files);
+  umask(022);
+  drop_privileges(request, status);
+  Place place;
+  int fault = find_place(request.directory.empty() ? "/" : request.directory, Missing::kRefuse, true, place);
+  if (!fault && fchdir(place.directory) < 0) fault = errno;
+  if (!fault && !place.name.empty() && chdir(place.name.c_str()) < 0) fault = errno;
+  if (fault) give_up(status, Stage::kDirectory, fault);
+  std::vector<char*> argv, env;
+  for (const auto& value : request.argv) argv.push_back(const_cast<char*>(value.c_str()));
+  for (const auto& value : request.env) env.push_back(const_cast<char*>(value.c_str()));
+  argv.push_back(nullptr), env.push_back(nullptr);
+  give_up(status, Stage::kExec, exec_by_path(request, argv.data(), env.data()));
+}
+}  // namespace
+
+void close_from(int first) {
+#ifdef SYS_close_range
+  if (syscall(SYS_close_range, first, ~0u, 0) == 0) return;
+#endif
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  for (rlim_t fd = first; fd < files.rlim_cur && fd < 65536; ++fd) close(static_cast<int>(fd));
+}
+
+StartFault spawn(const SpawnRequest& request, const rlimit& files, Spawned& spawned) {
+  Pipes pipes;
+  if (request.argv.empty()) return {Stage::kExec, ENOENT};
+  if (request.user == 0) return {Stage::kUser, EPERM};
+  const bool with_stdin = !request.stdin_bytes.empty();
+  if (pipe2(pipes.out, O_CLOEXEC) < 0 || pipe2(pipes.err, O_CLOEXEC) < 0 ||
+      pipe2(pipes.status, O_CLOEXEC) < 0 || (with_stdin && pipe2(pipes.in, O_CLOEXEC) < 0))
+    return {Stage::kFork, errno};
+  const pid_t pid = fork();
+  if (pid < 0) return {Stage::kFork, errno};
+  if (pid == 0) run_child(request, files, pipes);
+  spawned.pid = pid;
+  spawned.status = give(pipes.status[0]);
+  spawned.in = give(pipes.in[1]);
+  spawned.out[0] = give(pipes.out[0]);
+  spawned.out[1] = give(pipes.err[0]);
+  for (int fd : {spawned.status, spawned.in, spawned.out[0], spawned.out[1]})
+    if (fd >= 0) nonblocking(fd);
+  return {};
+}
+
+}  // namespace nodus::helper

@@ -1,0 +1,42 @@
+// Starts one command as the Sandbox's user: its own session, no capabilities, no new privileges, at most 256
+// processes of its user, only descriptors 0 to 2.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "services/executor/helper/protocol.hpp"
+
+namespace nodus::helper {
+
+struct SpawnRequest {
+  std::string uid;
+  uint32_t user = 0, group = 0;
+  std::vector<std::string> argv;
+  std::vector<std::string> env;
+  std::string directory;
+  std::string stdin_bytes;
+};
+
+struct StartFault {  // written by the child to the status pipe when it cannot exec
+  Stage stage = Stage::kNone;
+  int32_t error = 0;
+};
+
+// Nonblocking ends for the helper; -1 when there is none.
+struct Spawned {
+  pid_t pid = -1;
+  int status = -1;        // end of file: exec succeeded; else one StartFault
+  int in = -1;            // only when the request has stdin
+  int out[2] = {-1, -1};  // stdout, stderr
+};
+
+StartFault spawn(const SpawnRequest& request, const rlimit& files, Spawned& spawned);
+
+// Closes every descriptor from `first` on.
+void close_from(int first);
+
+}  // namespace nodus::helper

@@ -1,0 +1,23 @@
+// Resolves paths inside the Sandbox component by component, without ever following a link in the kernel: what
+// lies under /proc, /sys, /dev, /.nodus and /.run is refused however it is reached, so no magic link is
+// crossed. Acts with the caller's file system identity.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace nodus::helper {
+
+struct Place {
+  int directory = -1;  // O_PATH; the caller closes it
+  std::string name;    // the last component; empty: the directory itself
+};
+
+enum class Missing { kRefuse, kCreate };  // directories on the way
+
+// 0, or an errno: ENOENT, ENOTDIR, EACCES, ELOOP, EINVAL (not absolute, NUL), ENAMETOOLONG, and EXDEV for a
+// place that is refused. The last component may not exist; when it is a symbolic link and `follow` is set,
+// the place is where it leads.
+int find_place(std::string_view path, Missing missing, bool follow, Place& place);
+
+}  // namespace nodus::helper

@@ -1,0 +1,51 @@
+// The public API and the nodes' reports, as routes. See docs/ARCHITECTURE.md, "Contracts between programs".
+#pragma once
+
+#include <string>
+
+#include "libs/base/clock.hpp"
+#include "libs/eventlog/batcher.hpp"
+#include "libs/http/server.hpp"
+#include "services/lifecycle/adapters/keys.hpp"
+#include "services/lifecycle/app/sandboxes.hpp"
+
+namespace nodus::lifecycle {
+
+struct ApiOptions {
+  std::string node_secret;      // never printed
+  std::string identity_secret;  // never printed
+  std::string metering_host;
+  int metering_port = 0;
+  Millis trigger_patience{1'000};  // how long a trigger waits for funded or refused
+  size_t file_limit_bytes = 64 * 1024 * 1024;
+};
+
+struct Api {
+  Sandboxes& sandboxes;
+  Catalog& catalog;
+  Keys& keys;
+  eventlog::Batcher& batcher;
+  http::Waiters& waiters;  // notified with the stream of every event committed here
+  const Clock& clock;
+  ApiOptions options;
+};
+
+// Every route authenticates first and asks within its project only. `api` outlives the server.
+void object_routes(http::Server& server, Api& api);     // Sandboxes and Processes
+void data_path_routes(http::Server& server, Api& api);  // exec and files, handed on to the node
+void service_routes(http::Server& server, Api& api);    // bill, node reports
+
+// The Sandbox of the request's project and name, for a caller who may use it.
+struct Caller {
+  http::Identity identity;
+  Sandbox sandbox;
+};
+Result<http::Identity> authenticate(Api& api, const http::Request& request);
+Result<Caller> authenticate_for_sandbox(Api& api, const http::Request& request);
+
+// Waits until the start that was asked for is funded or refused, or patience ends.
+boost::asio::awaitable<Result<Sandbox>> settle(Api& api, http::Exchange& exchange, Sandbox sandbox);
+// What a trigger answers while the Sandbox does not run: the refusal, or SandboxStarting.
+Error not_yet(Api& api, const Sandbox& sandbox);
+
+}  // namespace nodus::lifecycle

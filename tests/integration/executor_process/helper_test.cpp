@@ -1,0 +1,215 @@
+// The helper for real: every promise under a plain PID namespace, runc and runsc.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "libs/base/random.hpp"
+#include "services/executor/process/helper_client.hpp"
+#include "services/executor/process/output_file.hpp"
+#include "tests/integration/executor_process/sandbox.hpp"
+
+namespace nodus::executor {
+namespace {
+using helper::How;
+using helper::Kind;
+using helper::Writer;
+using test::Runtime;
+using test::Sandbox;
+
+// Keeps what it hears, acknowledging at once; reattaches where it was after a reconnect.
+class Recorder : public HelperListener {
+ public:
+  struct Heard {
+    bool started = false;
+    std::optional<HelperEnd> end;
+    std::string out, err;
+    uint64_t total = 0;
+    bool gap = false;
+  };
+  void connected(const std::string&, const std::vector<HelperCommand>& commands) override {
+    for (const auto& command : commands)
+      client->send(Writer(Kind::kAttach).text(command.uid).u64(of(command.uid).total).take());
+  }
+  void started(std::string_view uid, Millis) override {
+    std::lock_guard hold(mutex);
+    heard[std::string(uid)].started = true;
+  }
+  void output(std::string_view uid, int stream, uint64_t offset, std::string_view data) override {
+    std::lock_guard hold(mutex);
+    auto& to = heard[std::string(uid)];
+    if (offset > to.total) to.gap = true;
+    if (offset < to.total) data.remove_prefix(std::min<size_t>(data.size(), to.total - offset));
+    (stream == 1 ? to.out : to.err) += data;
+    to.total += data.size();
+    if (acknowledge) client->send(Writer(Kind::kAck).text(uid).u64(to.total).take());
+  }
+  void ended(std::string_view uid, const HelperEnd& end) override {
+    std::lock_guard hold(mutex);
+    heard[std::string(uid)].end = end;
+    changed.notify_all();
+  }
+  Millis on_time() override { return Millis(1000); }
+  Heard of(const std::string& uid) {
+    std::lock_guard hold(mutex);
+    return heard[uid];
+  }
+  Heard wait(const std::string& uid) {
+    std::unique_lock hold(mutex);
+    changed.wait_for(hold, Seconds(30), [&] { return heard[uid].end.has_value(); });
+    return heard[uid];
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, Heard> heard;
+  HelperClient* client = nullptr;
+  std::atomic<bool> acknowledge = true;
+};
+
+class HelperTest : public testing::TestWithParam<Runtime> {
+ protected:
+  static void SetUpTestSuite() {}
+  void SetUp() override {
+    sandbox = std::make_unique<Sandbox>(GetParam());
+    connect();
+  }
+  void connect() {
+    client.reset();
+    client = std::make_unique<HelperClient>(sandbox->socket(), recorder);
+    recorder.client = client.get();
+    ASSERT_TRUE(client->wait_connected(Seconds(10)));
+  }
+  std::string spawn(std::vector<std::string> argv, std::string cwd = "", std::string input = "") {
+    const std::string uid = random_uuid();
+    EXPECT_TRUE(client->send(Writer(Kind::kSpawn)
+                                 .text(uid)
+                                 .u32(test::kUser)
+                                 .u32(test::kUser)
+                                 .texts(argv)
+                                 .texts({"PATH=/bin:/usr/bin", "HOME=" + sandbox->inside()})
+                                 .text(cwd.empty() ? sandbox->inside() : cwd)
+                                 .text(input)
+                                 .take()));
+    return uid;
+  }
+  Recorder::Heard run(std::vector<std::string> argv, std::string cwd = "", std::string input = "") {
+    auto heard = recorder.wait(spawn(std::move(argv), std::move(cwd), std::move(input)));
+    EXPECT_TRUE(heard.end.has_value()) << "the command did not end";
+    EXPECT_FALSE(heard.gap);
+    if (!heard.end) heard.end.emplace();
+    return heard;
+  }
+  Recorder::Heard sh(const std::string& script) { return run({"sh", "-c", script}); }
+
+  std::unique_ptr<Sandbox> sandbox;
+  Recorder recorder;
+  std::unique_ptr<HelperClient> client;
+};
+
+TEST_P(HelperTest, RunsACommandAsTheUserWithoutPrivileges) {
+  auto heard = sh("echo hi; echo no >&2; exit 3");
+  EXPECT_EQ(heard.out, "hi\n");
+  EXPECT_EQ(heard.err, "no\n");
+  EXPECT_EQ(heard.end->how, How::kExited);
+  EXPECT_EQ(heard.end->value, 3u);
+  EXPECT_EQ(heard.end->output_end, 6u);
+  EXPECT_EQ(sh("id -u; id -g; id -G").out, "1000\n1000\n1000\n");
+  EXPECT_EQ(sh("grep -E '^Cap(Inh|Prm|Eff|Amb)' /proc/self/status | grep -v 0000000000000000").out, "");
+  EXPECT_EQ(run({"ls", "/proc/self/fd"}).out.substr(0, 6), "0\n1\n2\n");
+  EXPECT_NE(sh("kill -9 1; kill -9 -1; kill -STOP 1").end->how, How::kStartFailed);
+  EXPECT_EQ(sh("pwd").out, sandbox->inside() + "\n");
+  EXPECT_EQ(run({"cat"}, "", std::string(300'000, 'x')).out.size(), 300'000u);
+}
+
+TEST_P(HelperTest, SaysWhyAStartFailed) {
+  auto gone = run({"no-such-program"});
+  EXPECT_EQ(gone.end->how, How::kStartFailed);
+  EXPECT_EQ(gone.end->value, static_cast<uint32_t>(ENOENT));
+  EXPECT_EQ(gone.end->stage, helper::Stage::kExec);
+  EXPECT_FALSE(gone.started);
+  auto nowhere = run({"true"}, "/no/such/place");
+  EXPECT_EQ(nowhere.end->stage, helper::Stage::kDirectory);
+  EXPECT_EQ(nowhere.end->value, static_cast<uint32_t>(ENOENT));
+  EXPECT_EQ(run({"true"}, "/proc/self/fd").end->stage, helper::Stage::kDirectory);
+  auto forbidden = run({sandbox->inside()});
+  EXPECT_EQ(forbidden.end->value, static_cast<uint32_t>(EACCES));
+}
+
+TEST_P(HelperTest, EndsThoughABackgroundChildHoldsThePipes) {
+  auto heard = sh("sleep 1000 & echo started");
+  EXPECT_EQ(heard.out, "started\n");
+  EXPECT_EQ(heard.end->value, 0u);
+  EXPECT_EQ(*client->count_live(Seconds(5)), 1u);
+  EXPECT_TRUE(test::eventually([&] { return client->kill_all(Seconds(5)).value_or(1) == 0; }));
+}
+
+TEST_P(HelperTest, KillsTheWholeTree) {
+  const auto uid =
+      spawn({"sh", "-c", "setsid sh -c 'sleep 1000 & sleep 1000' & (sleep 1000 & sleep 1000) & sleep 1000"});
+  ASSERT_TRUE(test::eventually([&] { return client->count_live(Seconds(5)).value_or(0) >= 5; }));
+  client->send(Writer(Kind::kKill).text(uid).u8(SIGKILL).take());
+  auto heard = recorder.wait(uid);
+  ASSERT_TRUE(heard.end.has_value());
+  EXPECT_EQ(heard.end->how, How::kSignaled);
+  EXPECT_EQ(heard.end->value, static_cast<uint32_t>(SIGKILL));
+  EXPECT_TRUE(test::eventually([&] { return client->count_live(Seconds(5)).value_or(1) == 0; }));
+}
+
+// The client goes away in the middle, again and again: not one byte is lost or doubled.
+TEST_P(HelperTest, LosesNothingWhenTheClientComesAndGoes) {
+  constexpr size_t kSize = 10 << 20;
+  const auto uid = spawn({"sh", "-c", "seq 1 2000000 | head -c 10485760"});
+  for (int i = 0; i < 20 && !recorder.of(uid).end; ++i) {
+    const auto before = recorder.of(uid).total;
+    ASSERT_TRUE(test::eventually([&] { return recorder.of(uid).total > before || recorder.of(uid).end; }));
+    connect();
+  }
+  auto heard = recorder.wait(uid);
+  ASSERT_TRUE(heard.end.has_value());
+  EXPECT_FALSE(heard.gap);
+  ASSERT_EQ(heard.out.size(), kSize);
+  std::string expected;
+  for (int i = 1; expected.size() < kSize; ++i) expected += std::to_string(i) + "\n";
+  EXPECT_EQ(sha256_hex(heard.out), sha256_hex(expected.substr(0, kSize)));
+}
+
+TEST_P(HelperTest, HoldsBackAWriterThatNobodyReads) {
+  recorder.acknowledge = false;
+  const auto uid = spawn({"sh", "-c", "yes | head -c 1000000; echo done >&2"});
+  ASSERT_TRUE(test::eventually([&] { return recorder.of(uid).total >= 200'000; }));
+  ASSERT_TRUE(client->count_live(Seconds(5)).has_value());
+  EXPECT_LE(recorder.of(uid).total, helper::kKeptOutput);
+  recorder.acknowledge = true;
+  connect();
+  client->send(Writer(Kind::kAck).text(uid).u64(recorder.of(uid).total).take());
+  auto heard = recorder.wait(uid);
+  EXPECT_EQ(heard.out.size(), 1'000'000u);
+  EXPECT_EQ(heard.err, "done\n");
+}
+
+// The user's own processes are at their limit: commands are still admitted, and what they fork is refused.
+TEST_P(HelperTest, StaysAnswerableUnderAForkBomb) {
+  const auto bomb = spawn({"sh", "-c", "while true; do sleep 1000 & done"});
+  ASSERT_TRUE(test::eventually([&] { return client->count_live(Seconds(5)).value_or(0) > 200; }));
+  EXPECT_EQ(run({"echo", "admitted"}).out, "admitted\n");
+  EXPECT_TRUE(test::eventually([&] { return client->kill_all(Seconds(5)).value_or(1) == 0; }));
+  EXPECT_TRUE(recorder.wait(bomb).end.has_value());
+  EXPECT_EQ(sh("echo back").out, "back\n");
+}
+
+TEST_P(HelperTest, RunsManyAtOnce) {
+  std::vector<std::string> uids;
+  for (int i = 0; i < 60; ++i) uids.push_back(spawn({"sh", "-c", "echo " + std::to_string(i)}));
+  for (int i = 0; i < 60; ++i) EXPECT_EQ(recorder.wait(uids[i]).out, std::to_string(i) + "\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Runtimes, HelperTest,
+                         testing::Values(Runtime::kPlain, Runtime::kRunc, Runtime::kRunsc),
+                         [](const auto& info) { return test::to_text(info.param); });
+
+}  // namespace
+}  // namespace nodus::executor
