@@ -1,0 +1,36 @@
+#include "services/lifecycle/config.hpp"
+
+namespace nodus::lifecycle {
+
+Result<Config> read_config(const std::string& path, std::string* printed) {
+  auto document = config::load_file(path);
+  if (!document) return std::unexpected(std::move(document.error()));
+  config::Reader in(*document);
+  Config out;
+  out.http.listen = in.text("http.listen", "127.0.0.1:7400");
+  out.http.workers = static_cast<int>(in.integer("http.workers", 16, 1, 256));
+  out.database.url = in.text("database.url");
+  out.database.schema = "lifecycle";
+  out.database.application_name = "nodus-lifecycle";
+  out.pool = static_cast<int>(in.integer("database.pool", 24, 4, 200));
+  out.log_partitions = static_cast<int>(in.integer("log.partitions", 4, 1, 64));
+  out.log_level = in.text("log.level", "info");
+  out.batcher.workers = static_cast<int>(in.integer("log.workers", 2, 1, 64));
+  out.bus.kind = in.text("bus.kind", "log");
+  out.bus.kafka_brokers = in.text("bus.kafkaBrokers", "");
+  out.bus.partitions = out.log_partitions;
+  out.images_dir = in.text("images.dir");
+  out.api.metering_host = in.text("metering.host", "127.0.0.1");
+  out.api.metering_port = static_cast<int>(in.integer("metering.port", 7402, 1, 65535));
+  out.api.trigger_patience =
+      std::chrono::ceil<Millis>(in.duration("trigger.patience", std::chrono::seconds(1)));
+  out.deadlines.poll = std::chrono::ceil<Millis>(in.duration("deadlines.poll", Millis(500)));
+  out.deadlines.orphan_grace = in.duration("deadlines.orphanGrace", std::chrono::seconds(30));
+  out.api.node_secret = in.secret("NODUS_NODE_SECRET");
+  out.api.identity_secret = in.secret("NODUS_IDENTITY_SECRET");
+  if (printed) *printed = in.print();
+  if (auto faults = in.finish(); !faults) return std::unexpected(std::move(faults.error()));
+  return out;
+}
+
+}  // namespace nodus::lifecycle

@@ -1,0 +1,30 @@
+// Everything that can be set. Defaults are the spec's values.
+#pragma once
+
+#include <string>
+
+#include "libs/bus/bus.hpp"
+#include "libs/config/config.hpp"
+#include "libs/http/server.hpp"
+#include "services/lifecycle/adapters/api.hpp"
+#include "services/lifecycle/app/deadlines.hpp"
+
+namespace nodus::lifecycle {
+
+struct Config {
+  http::ServerOptions http;
+  pg::ConnectOptions database;
+  int pool = 16;
+  int log_partitions = 4;
+  eventlog::BatcherOptions batcher;
+  bus::TransportOptions bus;
+  std::string log_level;
+  std::string images_dir;
+  ApiOptions api;
+  DeadlineOptions deadlines;
+};
+
+// Every fault at once, one cause each. `printed`: the effective values, secrets hidden.
+Result<Config> read_config(const std::string& path, std::string* printed);
+
+}  // namespace nodus::lifecycle

@@ -1,0 +1,153 @@
+#include "services/lifecycle/service.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "libs/base/random.hpp"
+#include "libs/base/signals.hpp"
+#include "libs/eventlog/postgres_log.hpp"
+#include "libs/telemetry/log.hpp"
+#include "libs/telemetry/metrics.hpp"
+#include "services/lifecycle/adapters/inputs.hpp"
+#include "services/lifecycle/adapters/oci_images.hpp"
+#include "services/lifecycle/adapters/postgres_catalog.hpp"
+#include "services/lifecycle/app/sandboxes.hpp"
+
+namespace nodus::lifecycle {
+
+namespace {
+
+constexpr int kMissing = 2;  // exit code: a dependency or the configuration
+
+int complain(const Error& error, int code) {
+  fmt::print(stderr, "nodus-lifecycle: {}\n", error.message);
+  return code;
+}
+
+bus::Route route_of(const std::string& topic, const Clock& clock) {
+  return [topic, &clock](const bus::Message& message) {
+    return topic == "scheduler" ? from_scheduler(message, clock.now()) : from_metering(message, clock.now());
+  };
+}
+
+std::unique_ptr<bus::Consumer> consume(const std::string& topic, const Config& config,
+                                       eventlog::EventLog& log, pg::Pool& pool, const Clock& clock) {
+  auto open = [&config, topic](bus::OffsetOf offset_of) {
+    return bus::make_source(config.bus, topic, "nodus-lifecycle", config.database, std::move(offset_of));
+  };
+  return bus::make_consumer(topic, std::move(open), log, pool, route_of(topic, clock));
+}
+
+}  // namespace
+
+int serve(const Config& config) {
+  log::init("lifecycle", config.log_level);
+  const SystemClock clock;
+  pg::Pool pool(config.database, config.pool);
+  if (auto ranges = eventlog::ensure_ranges(pool); !ranges) return complain(ranges.error(), kMissing);
+  auto events = eventlog::make_postgres_log(clock, pool, config.log_partitions);
+  if (!events) return complain(events.error(), kMissing);
+
+  http::Waiters waiters;
+  auto relay = bus::make_relay(config.bus, "lifecycle", **events, config.database);
+  if (!relay) return complain(relay.error(), kMissing);
+  (*events)->on_commit([&](const std::vector<eventlog::Recorded>& recorded) {
+    (*relay)->nudge();
+    for (const auto& event : recorded) waiters.notify(event.stream);
+  });
+  const auto unpublished = metrics::gauge_callback(
+      "nodus_log_oldest_unpublished_seconds", "Age of the oldest event not yet published",
+      [&] { return std::chrono::duration<double>((*relay)->oldest_unpublished()).count(); });
+
+  eventlog::Batcher batcher(**events, config.batcher);
+  PostgresCatalog catalog(**events, pool);
+  OciImages images(config.images_dir);
+  Keys keys(pool, clock);
+  Sandboxes sandboxes(batcher, catalog, images, clock);
+  Api api{sandboxes, catalog, keys, batcher, waiters, clock, config.api};
+
+  http::Server server(config.http);
+  object_routes(server, api);
+  data_path_routes(server, api);
+  service_routes(server, api);
+  server.health_routes([&] {
+    return pool.with_tx([](pqxx::work& tx) -> Result<void> {
+      tx.exec1("SELECT 1");
+      return {};
+    });
+  });
+  if (auto started = server.start(); !started) return complain(started.error(), kMissing);
+
+  auto from_scheduler_topic = consume("scheduler", config, **events, pool, clock);
+  auto from_metering_topic = consume("metering", config, **events, pool, clock);
+  auto deadlines = std::make_unique<Deadlines>(batcher, pool, clock, config.deadlines);
+  log::info("service.started", {{"port", int64_t{server.port()}}, {"bus", config.bus.kind}});
+
+  const int signal = wait_for_termination();
+  log::info("service.draining", {{"signal", int64_t{signal}}});
+  server.stop();
+  deadlines.reset();
+  from_scheduler_topic->stop();
+  from_metering_topic->stop();
+  return 0;
+}
+
+int bootstrap(const Config& config, const std::string& org, const std::string& project,
+              const std::string& key_file) {
+  const SystemClock clock;
+  pg::Pool pool(config.database, 1);
+  Keys keys(pool, clock);
+  std::string key;
+  if (std::ifstream file(key_file); file) std::getline(file, key);
+  const bool fresh = key.empty();
+  if (fresh) key = "nodus_" + random_token();
+  if (auto done = keys.bootstrap(OrgId(org), ProjectId(project), key); !done)
+    return complain(done.error(), 1);
+  if (!fresh) return 0;
+  const int fd = open(key_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const std::string line = key + "\n";
+  const bool written = fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  if (fd >= 0) close(fd);
+  if (!written) {
+    fmt::print(stderr, "nodus-lifecycle: the key cannot be written to {}.\n", key_file);
+    return 1;
+  }
+  return 0;
+}
+
+int parked_list(const Config& config) {
+  pg::Pool pool(config.database, 1);
+  auto parked = bus::list_parked(pool, 1000);
+  if (!parked) return complain(parked.error(), 1);
+  fmt::print("{:<10} {:<48} {:>8}  {:<40} {}\n", "TOPIC", "STREAM", "VERSION", "TYPE", "ERROR");
+  for (const auto& p : *parked)
+    fmt::print("{:<10} {:<48} {:>8}  {:<40} {}\n", p.message.topic, p.message.stream, p.message.version,
+               p.message.type, p.error);
+  return 0;
+}
+
+int parked_replay(const Config& config, const std::string& topic, const std::string& stream) {
+  const SystemClock clock;
+  pg::Pool pool(config.database, 2);
+  auto events = eventlog::make_postgres_log(clock, pool, config.log_partitions);
+  if (!events) return complain(events.error(), kMissing);
+  auto applied = bus::replay_parked(**events, pool, route_of(topic, clock), topic, stream);
+  if (!applied) return complain(applied.error(), 1);
+  fmt::print("{} applied\n", *applied);
+  return 0;
+}
+
+int parked_skip(const Config& config, const std::string& topic, const std::string& stream) {
+  pg::Pool pool(config.database, 1);
+  auto skipped = bus::skip_parked(pool, topic, stream);
+  if (!skipped) return complain(skipped.error(), 1);
+  fmt::print("{} skipped\n", *skipped);
+  return 0;
+}
+
+}  // namespace nodus::lifecycle
