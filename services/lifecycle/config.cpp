@@ -1,5 +1,7 @@
 #include "services/lifecycle/config.hpp"
 
+#include <boost/url.hpp>
+
 namespace nodus::lifecycle {
 
 Result<Config> read_config(const std::string& path, std::string* printed) {
@@ -19,9 +21,8 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   out.bus.kind = in.text("bus.kind", "log");
   out.bus.kafka_brokers = in.text("bus.kafkaBrokers", "");
   out.bus.partitions = out.log_partitions;
-  out.images_dir = in.text("images.dir");
-  out.api.metering_host = in.text("metering.host", "127.0.0.1");
-  out.api.metering_port = static_cast<int>(in.integer("metering.port", 7402, 1, 65535));
+  out.images_dir = in.text("images.directory");
+  const std::string metering = in.text("metering.url", "http://127.0.0.1:7402");
   out.api.trigger_patience =
       std::chrono::ceil<Millis>(in.duration("trigger.patience", std::chrono::seconds(1)));
   out.deadlines.poll = std::chrono::ceil<Millis>(in.duration("deadlines.poll", Millis(500)));
@@ -29,6 +30,11 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   out.api.node_secret = in.secret("NODUS_NODE_SECRET");
   out.api.identity_secret = in.secret("NODUS_IDENTITY_SECRET");
   if (printed) *printed = in.print();
+  const auto url = boost::urls::parse_uri(metering);
+  if (!url || url->scheme() != "http" || url->port_number() == 0)
+    return fail(Code::kInvalid, "ConfigurationInvalid", "metering.url: an address such as http://127.0.0.1:7402.");
+  out.api.metering_host = url->host_address();
+  out.api.metering_port = url->port_number();
   if (auto faults = in.finish(); !faults) return std::unexpected(std::move(faults.error()));
   return out;
 }
