@@ -93,10 +93,8 @@ MaybeWork from_scheduler(const bus::Message& message, Instant now) {
 }
 
 MaybeWork from_metering(const bus::Message& message, Instant now) {
-  static const std::set<std::string_view> kNotForUs = {
-      "nodus.metering.v1.OfferReleased", "nodus.metering.v1.ChargeOpened", "nodus.metering.v1.CreditPosted",
-      "nodus.metering.v1.HoldPlaced",    "nodus.metering.v1.HoldFreed",    "nodus.metering.v1.AccrualStarted",
-      "nodus.metering.v1.AccrualEnded"};
+  static const std::set<std::string_view> kNotForUs = {"nodus.metering.v1.OfferReleased",
+                                                       "nodus.metering.v1.ChargeOpened"};
   if (kNotForUs.contains(message.type)) return std::nullopt;
   if (message.type == meter::FundsChanged::descriptor()->full_name()) {
     auto event = parse<meter::FundsChanged>(message);
@@ -115,6 +113,7 @@ MaybeWork from_metering(const bus::Message& message, Instant now) {
           return "";
         }};
   }
+  if (message.stream.starts_with("account/")) return std::nullopt;  // sums are metering's own
   MaybeWork out = unknown(message);
   (void)(handle<meter::StartFunded>(
              message, now, out,
