@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+"""Cold start and exec, each beside a bare runtime in the same run. Needs a release build; root.
+
+    bench/sandbox.py [ROUNDS]
+
+cold start   POST of a Sandbox until its phase is Running (image cached)  ÷  `runsc run` of the same bundle until its
+             helper listens
+exec         `nodus exec sb/x -- echo hi` from process start to exit      ÷  `runsc exec` of the same echo
+"""
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/system"))
+os.environ.setdefault("NODUS_PRESET", "release")
+from stack import Stack  # noqa: E402  the preset is read on import
+
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+
+
+def timed(action):
+    began = time.perf_counter()
+    action()
+    return (time.perf_counter() - began) * 1000
+
+
+def runtime_flags(slot):
+    return ["--platform=systrap", "--directfs=false", "--overlay2=none", "--host-uds=create", "--network=sandbox",
+            f"--root={slot}"]
+
+
+class BareRuntime:
+    """`runsc run` of a running slot's bundle, in a netns and on a disk directory of its own."""
+
+    def __init__(self, stack, runsc):
+        self.runsc, self.work = runsc, Path(tempfile.mkdtemp(prefix="nodus-bench-"))
+        slot = next((stack.home / "node/slots").iterdir())
+        self.slot_id = slot.name
+        self.config = json.loads((slot / "bundle/config.json").read_text())
+        self.lower = next((stack.home / "node/images").glob("*/rootfs"))
+        self.state = self.work / "state"
+
+    def round(self, number):
+        bundle = self.work / f"bundle{number}"
+        run, upper, inner, merged = (self.work / f"{part}{number}" for part in ("run", "upper", "inner", "merged"))
+        for path in (bundle, run, upper, inner, merged):
+            path.mkdir()
+        name = f"nodusbench{number}"
+        subprocess.run(["ip", "netns", "add", name], check=True)
+        subprocess.run(["mount", "-t", "overlay", "overlay", "-o",
+                        f"lowerdir={self.lower},upperdir={upper},workdir={inner}", str(merged)], check=True)
+        config = json.loads(json.dumps(self.config))
+        config["root"]["path"] = str(merged)
+        config["linux"].pop("cgroupsPath", None)
+        for namespace in config["linux"]["namespaces"]:
+            if namespace["type"] == "network":
+                namespace["path"] = f"/run/netns/{name}"
+        for mount in config["mounts"]:
+            if mount["destination"] == "/.run":
+                mount["source"] = str(run)
+        (bundle / "config.json").write_text(json.dumps(config))
+        command = [self.runsc, *runtime_flags(self.state), "--ignore-cgroups", "run", "--detach", "--bundle", str(bundle), name]
+
+        def start():
+            subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            end = time.monotonic() + 20
+            while not (run / "helper.sock").exists():
+                assert time.monotonic() < end, "the helper did not listen"
+                time.sleep(0.001)
+
+        try:
+            return timed(start)
+        finally:
+            subprocess.run([self.runsc, *runtime_flags(self.state), "delete", "--force", name],
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            subprocess.run(["umount", str(merged)], check=True)
+            subprocess.run(["ip", "netns", "delete", name], check=True)
+
+    def close(self):
+        for mount in Path("/proc/mounts").read_text().splitlines():
+            if str(self.work) in mount:
+                subprocess.run(["umount", "-l", mount.split()[1]])
+        shutil.rmtree(self.work, ignore_errors=True)
+
+
+def cold_start(stack, number):
+    name = f"cold-{number}"
+
+    def start():
+        status, _, body = stack.create(name, image="nodus/agent-tools")
+        assert status == 201, body
+        while stack.phase(name) != "Running":
+            time.sleep(0.002)
+
+    took = timed(start)
+    stack.delete(name)
+    return took
+
+
+def report(name, ours, bare, limit):
+    a, b = statistics.median(ours), statistics.median(bare)
+    print(f"{name:<12} ours p50 {a:7.1f} ms   bare p50 {b:7.1f} ms   ratio {a / b:4.2f}   (at most {limit})")
+
+
+def main():
+    home = Path(tempfile.mkdtemp(prefix="nodus-bench-stack-"))
+    stack = Stack(home, 27800)
+    stack.up()
+    try:
+        stack.create_running("warm", image="nodus/agent-tools")
+        runsc = str(next(Path(p) for p in (os.environ.get("NODUS_HOME", str(ROOT / ".nodus")),) if p)) + "/tools/bin/runsc"
+        bare = BareRuntime(stack, runsc)
+        cold, plain, ours, theirs = [], [], [], []
+        execute = [runsc, *runtime_flags(stack.home / "node/runsc"), "exec", "--user", "1000:1000", bare.slot_id,
+                   "/bin/echo", "hi"]
+        for number in range(ROUNDS):
+            plain.append(bare.round(number))
+            cold.append(cold_start(stack, number))
+            ours.append(timed(lambda: stack.nodus("exec", "sb/warm", "--", "/bin/echo", "hi")))
+            theirs.append(timed(lambda: subprocess.run(execute, check=True, stdout=subprocess.DEVNULL)))
+        report("cold start", cold, plain, 2)
+        report("exec", ours, theirs, 2.5)
+        bare.close()
+    finally:
+        stack.down()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+main()

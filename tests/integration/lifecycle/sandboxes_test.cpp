@@ -1,0 +1,222 @@
+// The use cases on a real PostgreSQL.
+#include "services/lifecycle/app/sandboxes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <set>
+#include <thread>
+
+#include "libs/base/random.hpp"
+#include "libs/eventlog/aggregate.hpp"
+#include "libs/eventlog/postgres_log.hpp"
+#include "services/lifecycle/adapters/codec.hpp"
+#include "services/lifecycle/adapters/keys.hpp"
+#include "services/lifecycle/adapters/postgres_catalog.hpp"
+#include "services/lifecycle/app/deadlines.hpp"
+#include "services/lifecycle/app/works.hpp"
+#include "tests/support/postgres_fixture.hpp"
+
+namespace nodus::lifecycle {
+namespace {
+
+class OneImage final : public Images {
+ public:
+  Result<std::string> resolve(const std::string& reference) override {
+    if (reference != "nodus/busybox") return fail(Code::kInvalid, "Invalid", "no such image");
+    return "sha256:abc";
+  }
+};
+
+class Lifecycle : public ::testing::Test {
+ protected:
+  Lifecycle()
+      : pool_({.url = test::fresh_database({"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
+                                            "migrations/lifecycle/deploy/0003_lifecycle.sql"},
+                                           "lifecycle"),
+               .schema = "lifecycle",
+               .application_name = "test"},
+              16),
+        log_(*eventlog::make_postgres_log(clock_, pool_, 4)),
+        batcher_(*log_, {}),
+        catalog_(*log_, pool_),
+        sandboxes_(batcher_, catalog_, images_, clock_) {
+    EXPECT_TRUE(eventlog::ensure_ranges(pool_).has_value());
+  }
+
+  NewSandbox wanted(const std::string& name, const std::string& key = "") {
+    NewSandbox out{.org = OrgId("acme"),
+                   .project = ProjectId("web"),
+                   .name = name,
+                   .labels = {},
+                   .annotations = {},
+                   .spec = {},
+                   .run = true,
+                   .idempotency_key = key,
+                   .input_hash = key.empty() ? "" : "h"};
+    out.spec.image = "nodus/busybox";
+    return out;
+  }
+  Sandbox change(const Sandbox& sandbox, SandboxCommand command) {
+    auto answer = batcher_.run(change_sandbox(sandbox.uid, std::move(command), {clock_.now(), std::nullopt}));
+    EXPECT_TRUE(answer.has_value());
+    return *SandboxCodec::decode_state(*answer);
+  }
+  Sandbox make_running(const std::string& name) {
+    auto created = sandboxes_.create(wanted(name));
+    EXPECT_TRUE(created.has_value());
+    change(created->sandbox, RecordSlot{{1, 1, "machine-1", "127.0.0.1:1", clock_.now()}});
+    return change(created->sandbox, RecordRunning{{1, "runsc", clock_.now()}});
+  }
+
+  ManualClock clock_;
+  OneImage images_;
+  pg::Pool pool_;
+  std::unique_ptr<eventlog::EventLog> log_;
+  eventlog::Batcher batcher_;
+  PostgresCatalog catalog_;
+  Sandboxes sandboxes_;
+};
+
+TEST_F(Lifecycle, ManyCreatesOfOneNameMakeOneSandbox) {
+  constexpr int kCallers = 64;
+  std::latch start(kCallers);
+  std::mutex mutex;
+  std::set<std::string> uids;
+  int created = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kCallers; ++i)
+    threads.emplace_back([&] {
+      start.arrive_and_wait();
+      auto result = sandboxes_.create(wanted("one"));
+      std::lock_guard lock(mutex);
+      ASSERT_TRUE(result.has_value()) << result.error().message;
+      uids.insert(result->sandbox.uid.str());
+      created += result->created ? 1 : 0;
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(uids.size(), 1u);
+  EXPECT_EQ(created, 1);
+  EXPECT_EQ(catalog_.sandboxes(ProjectId("web"), {})->size(), 1u);
+}
+
+TEST_F(Lifecycle, ALostAnswerIsSafeToRepeat) {
+  const auto first = sandboxes_.create(wanted("a", "key-1"));
+  const auto again = sandboxes_.create(wanted("a", "key-1"));
+  ASSERT_TRUE(first && again);
+  EXPECT_TRUE(again->created);
+  EXPECT_EQ(first->sandbox.uid, again->sandbox.uid);
+  auto other = wanted("b", "key-1");
+  other.input_hash = "another";
+  EXPECT_EQ(sandboxes_.create(other).error().reason, "IdempotencyKeyReused");
+}
+
+TEST_F(Lifecycle, ANameIsFreeAgainAfterDeletion) {
+  const auto first = sandboxes_.create(wanted("a"));
+  ASSERT_TRUE(first.has_value());
+  ASSERT_TRUE(sandboxes_.remove(first->sandbox).has_value());
+  EXPECT_EQ(sandboxes_.create(wanted("a")).error().reason, "SandboxNotRunning") << "still terminating";
+  change(first->sandbox, RecordLapse{1, "Deleted", StopReason::kDelete});
+  EXPECT_EQ(catalog_.sandbox(ProjectId("web"), "a").error().code, Code::kNotFound);
+  const auto second = sandboxes_.create(wanted("a"));
+  ASSERT_TRUE(second.has_value());
+  EXPECT_NE(second->sandbox.uid, first->sandbox.uid);
+}
+
+TEST_F(Lifecycle, OtherProjectsSeeNothing) {
+  ASSERT_TRUE(sandboxes_.create(wanted("a")).has_value());
+  EXPECT_EQ(catalog_.sandbox(ProjectId("other"), "a").error().code, Code::kNotFound);
+  EXPECT_TRUE(catalog_.sandboxes(ProjectId("other"), {})->empty());
+}
+
+TEST_F(Lifecycle, ProcessesAreNumberedAndAdmittedOncePerKey) {
+  const auto sandbox = make_running("a");
+  const NewProcess process{
+      .command = {"true"}, .timeout = Seconds(5), .idempotency_key = "k", .input_hash = "h"};
+  const auto first = sandboxes_.admit(sandbox, process);
+  const auto again = sandboxes_.admit(sandbox, process);
+  ASSERT_TRUE(first && again);
+  EXPECT_EQ(first->process->admitted.name, "sb-a-1");
+  EXPECT_EQ(again->process->admitted.uid, first->process->admitted.uid);
+  EXPECT_EQ(sandboxes_.admit(sandbox, {.command = {"true"}})->process->admitted.name, "sb-a-2");
+  EXPECT_TRUE(*catalog_.busy(sandbox.uid));
+  EXPECT_EQ(catalog_.processes(ProjectId("web"), "a", 10)->size(), 2u);
+}
+
+TEST_F(Lifecycle, ACommandWakesAStoppedSandbox) {
+  auto sandbox = make_running("a");
+  change(sandbox, RequestStop{});
+  sandbox = change(sandbox, RecordRelease{{.start = 1,
+                                           .stop_reason = StopReason::kUser,
+                                           .failure = "",
+                                           .message = "",
+                                           .restore_point = {},
+                                           .at = clock_.now()}});
+  ASSERT_EQ(sandbox.phase, Phase::kStopped);
+  const auto admission = sandboxes_.admit(sandbox, {.command = {"true"}});
+  ASSERT_TRUE(admission.has_value());
+  EXPECT_FALSE(admission->process.has_value());
+  EXPECT_EQ(admission->sandbox.phase, Phase::kPending);
+  EXPECT_EQ(admission->sandbox.start, 2);
+}
+
+TEST_F(Lifecycle, DeadlinesFireAndOrphanedProcessesEnd) {
+  const auto sandbox = make_running("a");
+  const auto admission = sandboxes_.admit(sandbox, {.command = {"sleep", "1000"}});
+  change(sandbox, RecordRelease{{.start = 1,
+                                 .stop_reason = StopReason::kNone,
+                                 .failure = "Crashed",
+                                 .message = "",
+                                 .restore_point = {},
+                                 .at = clock_.now()}});
+  Deadlines deadlines(batcher_, pool_, clock_, {.poll = Millis(5), .orphan_grace = Seconds(30)});
+  const auto wait_for = [](const std::function<bool()>& condition) {
+    const SystemClock real;
+    const auto end = real.boot() + Seconds(20);
+    while (!condition() && real.boot() < end) std::this_thread::yield();
+    return condition();
+  };
+  const auto uid = admission->process->admitted.uid;
+  EXPECT_TRUE(wait_for([&] {
+    clock_.advance(Seconds(1));
+    return catalog_.process(uid)->ended.has_value();
+  }));
+  EXPECT_EQ(catalog_.process(uid)->ended->reason, "ParentStopped");
+  clock_.advance(std::chrono::hours(25));
+  EXPECT_TRUE(wait_for([&] { return catalog_.sandbox(sandbox.uid)->phase == Phase::kDeleted; }));
+}
+
+TEST_F(Lifecycle, ARebuildFromEventsGivesTheHeadRow) {
+  const auto sandbox = make_running("a");
+  sandboxes_.admit(sandbox, {.command = {"true"}});
+  sandboxes_.stop(sandbox);
+  auto rebuilt = eventlog::rebuild<SandboxAggregate, SandboxCodec>(*log_, sandbox_stream(sandbox.uid));
+  ASSERT_TRUE(rebuilt.has_value());
+  EXPECT_EQ(*rebuilt, *catalog_.sandbox(sandbox.uid));
+}
+
+TEST_F(Lifecycle, KeysAreBoundToAnOrganizationAndKeptAsHashes) {
+  Keys keys(pool_, clock_);
+  ASSERT_TRUE(keys.bootstrap(OrgId("acme"), ProjectId("web"), "nodus_secret").has_value());
+  ASSERT_TRUE(keys.bootstrap(OrgId("acme"), ProjectId("web"), "nodus_secret").has_value());
+  ASSERT_TRUE(keys.bootstrap(OrgId("rival"), ProjectId("rivals"), "nodus_other").has_value());
+  EXPECT_EQ(keys.bootstrap(OrgId("rival"), ProjectId("web"), "nodus_other").error().reason, "AlreadyExists");
+  const auto as = [&](const std::string& header, const std::string& project) {
+    http::Request request;
+    request.headers.set("Authorization", header);
+    return keys.authenticate(request, ProjectId(project));
+  };
+  ASSERT_TRUE(as("Bearer nodus_secret", "web").has_value());
+  EXPECT_EQ(as("Bearer nodus_secret", "web")->org, OrgId("acme"));
+  EXPECT_EQ(as("Bearer nodus_other", "web").error().code, Code::kNotFound);
+  EXPECT_EQ(as("Bearer nodus_secret", "none").error().code, Code::kNotFound);
+  for (const char* header : {"", "Bearer ", "Bearer wrong", "Basic nodus_secret", "nodus_secret"})
+    EXPECT_EQ(as(header, "web").error().code, Code::kUnauthenticated) << header;
+  const auto stored = pool_.with_tx([](pqxx::work& tx) -> Result<std::string> {
+    return tx.exec1("SELECT key_sha256 FROM api_keys WHERE org = 'acme'")[0].as<std::string>();
+  });
+  EXPECT_EQ(*stored, sha256_hex("nodus_secret"));
+}
+
+}  // namespace
+}  // namespace nodus::lifecycle
