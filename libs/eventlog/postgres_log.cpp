@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "libs/base/check.hpp"
 #include "libs/eventlog/postgres_round.hpp"
+#include "libs/telemetry/failpoint.hpp"
+#include "libs/telemetry/metrics.hpp"
 
 namespace nodus::eventlog {
 namespace {
@@ -17,6 +20,10 @@ constexpr Millis kPatience{6'000};  // for all rounds of one run()
 
 Error stream_busy() {
   return {Code::kUnavailable, "StreamBusy", "What this request changes is busy; try again soon.", {}, 1, {}};
+}
+
+Error fault(const char* reason) {  // what a failpoint pretends
+  return {Code::kUnavailable, reason, "A fault point failed this transaction.", {}, 1, {}};
 }
 
 Recorded to_recorded(const pqxx::row& row) {
@@ -142,9 +149,14 @@ class PostgresLog final : public EventLog {
       auto answered = run_round(tx, works, Round{partitions_, clock_.now(), may_wait}, also, recorded);
       if (also != nullptr && std::ranges::any_of(answered, [](const auto& answer) { return !answer; }))
         return std::unexpected(stream_busy());
+      if (failpoint("log.before_commit")) return std::unexpected(fault("DatabaseUnavailable"));
       return answered;
     });
-    if (answers && on_commit_ && !recorded.empty()) on_commit_(recorded);
+    if (!answers) return answers;
+    commits_.add();
+    batch_size_.observe(static_cast<double>(works.size()));
+    if (failpoint("log.after_commit")) return std::unexpected(fault("CommitUnknown"));
+    if (on_commit_ && !recorded.empty()) on_commit_(recorded);
     return answers;
   }
 
@@ -197,6 +209,17 @@ class PostgresLog final : public EventLog {
   const Clock& clock_;
   pg::Pool& pool_;
   const int partitions_;
+  metrics::Counter commits_ =
+      metrics::counter("nodus_log_commits_total", "Transactions of the log that committed");
+  metrics::Histogram batch_size_ = metrics::histogram(
+      "nodus_log_batch_size", "Works in a committed transaction", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512});
+  std::shared_ptr<void> oldest_ =
+      metrics::gauge_callback("nodus_log_oldest_transaction_seconds",
+                              "Age of the oldest open transaction of this service's role", [this] {
+                                auto ages = this->ages();
+                                if (!ages) return std::numeric_limits<double>::quiet_NaN();
+                                return std::chrono::duration<double>(ages->oldest_transaction).count();
+                              });
 };
 
 }  // namespace
