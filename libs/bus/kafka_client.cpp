@@ -12,7 +12,8 @@ namespace {
 class Events final : public RdKafka::EventCb {
  public:
   void event_cb(RdKafka::Event& event) override {
-    if (event.type() == RdKafka::Event::EVENT_ERROR)
+    // A lost connection is logged by the library too, once in 30 s.
+    if (event.type() == RdKafka::Event::EVENT_ERROR && event.err() != RdKafka::ERR__TRANSPORT)
       log::warn("kafka.error", {{"error", RdKafka::err2str(event.err())}, {"detail", event.str()}});
     else if (event.type() == RdKafka::Event::EVENT_LOG)
       log::warn("kafka.client", {{"what", event.fac()}, {"detail", event.str()}});

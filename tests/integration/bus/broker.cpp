@@ -1,5 +1,6 @@
 #include "tests/integration/bus/broker.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -38,6 +39,33 @@ void dev_kafka(const std::string& dir, const std::vector<std::string>& args) {
         "dev/kafka {} failed, see {}", args[0], output);
 }
 
+int first_number(const char* path) {
+  char text[32] = "";
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  if (read(file, text, sizeof text - 1) < 0) text[0] = '\0';
+  close(file);
+  return atoi(text);
+}
+
+// Ends the broker when this process ends in any way: a child waits for the end of a pipe that only we hold.
+void end_with_us(const std::string& pid_file) {
+  int ends[2];
+  CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe2");
+  const pid_t pid = fork();
+  CHECK(pid >= 0, "fork");
+  if (pid > 0) {
+    close(ends[0]);
+    return;
+  }
+  close(ends[1]);
+  char nothing;
+  while (read(ends[0], &nothing, 1) > 0) {
+  }
+  if (const int broker = first_number(pid_file.c_str()); broker > 0) kill(broker, SIGKILL);
+  _exit(0);
+}
+
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -53,6 +81,7 @@ Broker::Broker() {
   dir_ = pattern;
   std::ofstream(dir_ + "/topics") << "";  // the tests make their own topics
   start();
+  end_with_us(dir_ + "/pid");
 }
 
 Broker::~Broker() {
@@ -69,7 +98,7 @@ void Broker::start() {
 }
 
 void Broker::kill_now() {
-  const auto pid = std::stoi("0" + first_line(dir_ + "/pid"));
+  const int pid = first_number((dir_ + "/pid").c_str());
   if (pid <= 0) return;
   kill(pid, SIGKILL);
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);

@@ -47,5 +47,12 @@ TEST(Child, DISABLED_ConsumeInAChild) {
   FAIL() << "the failpoint was not reached";
 }
 
+TEST(Child, DISABLED_RelayInAChild) {
+  auto world = child_world();
+  world->start_relay();
+  eventually([] { return false; }, Seconds(30));
+  FAIL() << "the failpoint was not reached";
+}
+
 }  // namespace
 }  // namespace nodus::bus::test
