@@ -112,11 +112,6 @@ Result<void> Netlink::add_veth(const VethPair& pair) {
   message.body(ifinfomsg{});
   message.text(IFLA_IFNAME, pair.name);
   message.value(IFLA_ADDRESS, mac_bytes(pair.mac));
-  const size_t families = message.open(IFLA_AF_SPEC);
-  const size_t inet6 = message.open(AF_INET6);
-  message.value(IFLA_INET6_ADDR_GEN_MODE, static_cast<uint8_t>(IN6_ADDR_GEN_MODE_NONE));
-  message.close(inet6);
-  message.close(families);
   const size_t info = message.open(IFLA_LINKINFO);
   message.text(IFLA_INFO_KIND, "veth");
   const size_t data = message.open(IFLA_INFO_DATA);

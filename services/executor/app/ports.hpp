@@ -5,23 +5,14 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "libs/base/clock.hpp"
 #include "libs/base/error.hpp"
-#include "libs/base/ids.hpp"
+#include "services/executor/domain/slot.hpp"
 
 namespace nodus::executor {
-
-// One start of one Sandbox on this machine.
-struct SlotKey {
-  SandboxUid sandbox;
-  int64_t epoch = 0;
-  auto operator<=>(const SlotKey&) const = default;
-  std::string text() const { return sandbox.str() + "-" + std::to_string(epoch); }  // also its directory
-};
 
 // What the process side needs to serve a running slot.
 struct SlotView {
@@ -37,11 +28,6 @@ struct SlotView {
   uint32_t gid = 0;
   std::vector<std::string> env;  // "NAME=value": the image's, with HOME and PATH
   std::string working_dir;       // absolute; the default for commands
-};
-
-struct Activity {
-  Instant last;       // the newest command start or end, or file request (GET too); open() counts as one
-  bool busy = false;  // a command runs or a file request is under way
 };
 
 // The process side. Thread-safe; calls for different slots do not wait for each other.
@@ -68,15 +54,6 @@ class ProcessService {
   virtual void close(const SlotKey& slot, const std::string& reason) = 0;
 
   virtual Activity activity(const SlotKey& slot) const = 0;  // an unknown slot: {epoch of time, not busy}
-};
-
-// A snapshot that was read back and matched (see common.proto).
-struct RestorePoint {
-  std::string object;  // organization/sandbox/start/epoch/n
-  std::string sha256;
-  int64_t size_bytes = 0;
-  Instant taken_at;
-  bool operator==(const RestorePoint&) const = default;
 };
 
 // Thread-safe. `upper` is the upper directory of the slot's overlay; nothing writes to it meanwhile.

@@ -1,0 +1,40 @@
+// Tells when a container's process ends, by pidfd: no polling, and it works for processes that are not our
+// children (those of an earlier nodusd). One thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "libs/base/error.hpp"
+#include "libs/linux/unique_fd.hpp"
+#include "services/executor/domain/slot.hpp"
+
+namespace nodus::executor {
+
+class ContainerWatch {
+ public:
+  ContainerWatch();
+  ~ContainerWatch();
+  // `ended` is called once, from the watching thread; at once when there is no such process.
+  void add(const SlotKey& key, pid_t pid, std::function<void()> ended);
+  void remove(const SlotKey& key);
+
+ private:
+  struct Entry {
+    linux::UniqueFd pid_fd;
+    std::function<void()> ended;
+  };
+  void run();
+  linux::UniqueFd epoll_;
+  linux::UniqueFd wake_;
+  std::mutex mutex_;
+  std::map<SlotKey, Entry> entries_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace nodus::executor

@@ -1,0 +1,42 @@
+// Images of the catalog: OCI layouts in one directory, unpacked once a digest. An image is what its
+// manifest's digest says, or it is refused.
+#pragma once
+
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "libs/base/error.hpp"
+
+namespace nodus::executor {
+
+struct Image {
+  std::filesystem::path rootfs;  // read-only by custom: the lower directory of every slot of this image
+  uint32_t uid = 0;              // never 0
+  uint32_t gid = 0;
+  std::vector<std::string> env;  // "NAME=value"
+  std::string working_dir;       // may be empty
+};
+
+class ImageStore {
+ public:
+  ImageStore(std::filesystem::path catalog, std::filesystem::path unpacked);
+  // `name` is "nodus/agent-tools", `digest` "sha256:…" of its manifest. Fast when it was unpacked before.
+  Result<Image> ensure(const std::string& name, const std::string& digest);
+  // (name, digest of the tag latest) of every image of the catalog.
+  std::vector<std::pair<std::string, std::string>> catalog() const;
+
+ private:
+  Result<Image> unpack(const std::filesystem::path& layout, const std::string& hex);
+  const std::filesystem::path catalog_;
+  const std::filesystem::path unpacked_;
+  std::mutex unpacking_;
+};
+
+// user: "1000", "1000:1000", "agent", "agent:agent", resolved in the image's /etc/passwd and /etc/group. Root
+// and nobody in particular are refused: commands run as the image's user, and never as root.
+Result<std::pair<uint32_t, uint32_t>> resolve_user(const std::string& user, const std::string& passwd,
+                                                   const std::string& group);
+
+}  // namespace nodus::executor
