@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <map>
@@ -89,6 +90,7 @@ struct HelperClient::State {
   mutable std::mutex mutex;
   mutable std::condition_variable changed;
   bool stopping = false, is_connected = false;
+  std::atomic<bool> tick = true;
   std::string queue;
   uint64_t last_tag = 0;
   std::map<uint64_t, std::optional<uint32_t>> answers;
@@ -127,7 +129,7 @@ void HelperClient::State::run() {
       std::lock_guard hold(mutex);
       if (stopping) return;
     }
-    if (time_left_ms() == 0) due = clock.boot() + listener.on_time();
+    if (tick.exchange(false) || time_left_ms() == 0) due = clock.boot() + listener.on_time();
     pollfd waiting{wake_fd, POLLIN, 0};
     poll(&waiting, 1, std::min(pause + static_cast<int>(random_below(pause)), std::max(1, time_left_ms())));
     uint64_t count;
@@ -158,10 +160,8 @@ bool HelperClient::State::turn() {
                      {wake_fd, POLLIN, 0}};
   if (poll(ready, 2, time_left_ms()) < 0 && errno != EINTR) return false;
   uint64_t count;
-  if (ready[1].revents) {
-    (void)!read(wake_fd, &count, sizeof count);
-    due = clock.boot();
-  }
+  if (ready[1].revents) (void)!read(wake_fd, &count, sizeof count);
+  if (tick.exchange(false)) due = clock.boot();
   if (time_left_ms() == 0) due = clock.boot() + listener.on_time();
   if (ready[0].revents & POLLOUT && !flush()) return false;
   return !(ready[0].revents & (POLLIN | POLLHUP | POLLERR)) || receive();
@@ -285,6 +285,7 @@ Result<uint32_t> HelperClient::kill_all(Millis patience) {
   return state_->ask(Kind::kKillAll, patience);
 }
 void HelperClient::wake() {
+  state_->tick = true;
   state_->wake();
 }
 

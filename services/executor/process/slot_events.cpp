@@ -1,0 +1,190 @@
+// The half of SlotProcesses that listens to the helper and to the clock.
+#include <signal.h>
+
+#include <algorithm>
+
+#include "services/executor/process/slot_processes.hpp"
+
+namespace nodus::executor {
+namespace fs = std::filesystem;
+using helper::Kind;
+using helper::Writer;
+namespace {
+constexpr Millis kLongest{60'000};
+
+Instant instant_before(const Clock& clock, Millis age) {
+  return clock.now() - age;
+}
+}  // namespace
+
+SlotProcesses::CommandPtr SlotProcesses::find(std::string_view uid) const {
+  const auto found = commands_.find(uid);
+  return found == commands_.end() ? nullptr : found->second;
+}
+
+Result<void> SlotProcesses::save(const Command& command) const {
+  return write_small_file(record_path(command.record.uid), encode_record(command.record));
+}
+
+// The report first: a crash in between repeats the end, it does not forget it.
+void SlotProcesses::finish(Command& command, CommandEnd end) {
+  auto& record = command.record;
+  record.ended = true;
+  record.end = std::move(end);
+  command.spawn_frame.clear();
+  const EndReport report{record.uid,           slot_.key.sandbox.str(), slot_.key.epoch,   record.end.reason,
+                         record.end.exit_code, record.end.message,      record.started_at, record.end.at};
+  (void)outbox_.put(report);
+  (void)save(command);
+  --live_;
+  last_activity_ = clock_.now();
+  ended_.push_back(record.uid);
+  if (command.output) kept_output_ += command.output->file_size();
+  prune();
+  settled_.notify_all();
+}
+
+// Old output goes first, then old records. Whoever still reads a file keeps it open.
+void SlotProcesses::prune() {
+  std::error_code ignored;
+  for (size_t i = 0; i < ended_.size() && kept_output_ > limits_.kept_output_bytes; ++i) {
+    auto& command = *commands_.at(ended_[i]);
+    if (!command.output) continue;
+    kept_output_ -= std::min(kept_output_, command.output->file_size());
+    command.output.reset();
+    fs::remove(output_path(ended_[i]), ignored);
+  }
+  while (ended_.size() > limits_.kept_records) {
+    const std::string uid = std::move(ended_.front());
+    ended_.pop_front();
+    if (const auto& output = commands_.at(uid)->output)
+      kept_output_ -= std::min(kept_output_, output->file_size());
+    commands_.erase(uid);
+    fs::remove(output_path(uid), ignored);
+    fs::remove(record_path(uid), ignored);
+  }
+}
+
+void SlotProcesses::connected(const std::string&, const std::vector<HelperCommand>& known) {
+  std::vector<std::string> lost;
+  {
+    std::lock_guard hold(mutex_);
+    if (!client_) return;
+    const auto is_known = [&](const std::string& uid) {
+      return std::any_of(known.begin(), known.end(), [&](const auto& each) { return each.uid == uid; });
+    };
+    for (const auto& each : known) {
+      const auto command = find(each.uid);
+      if (!command) client_->send(Writer(Kind::kKill).text(each.uid).u8(SIGKILL).take());
+      // One that nobody knows here is listened to until it ends, and then forgotten.
+      client_->send(Writer(Kind::kAttach)
+                        .text(each.uid)
+                        .u64(!command           ? each.end
+                             : !command->output ? each.end
+                                                : std::max(each.base, command->output->end()))
+                        .take());
+    }
+    for (auto& [uid, command] : commands_) {
+      if (command->record.ended || is_known(uid)) continue;
+      if (!command->spawn_frame.empty() && command->record.kill_reason.empty()) {
+        client_->send(command->spawn_frame);
+        continue;
+      }
+      const bool began = command->record.started_at != Instant{};
+      const auto& why = command->record.kill_reason;
+      finish(*command, {!why.empty() ? why
+                        : began      ? "ParentStopped"
+                                     : "StartFailed",
+                        began ? 137 : 126, "The Sandbox's helper does not know the command.", clock_.now()});
+      lost.push_back(uid);
+    }
+  }
+  for (const auto& uid : lost) changed_(uid);
+}
+
+void SlotProcesses::started(std::string_view uid, Millis age) {
+  std::lock_guard hold(mutex_);
+  const auto command = find(uid);
+  if (!command || command->record.ended) return;
+  command->spawn_frame.clear();
+  if (command->record.started_at != Instant{}) return;
+  command->record.started_at = instant_before(clock_, age);
+  command->record.deadline_boot = clock_.boot() - age + command->record.timeout;
+  (void)save(*command);
+}
+
+void SlotProcesses::output(std::string_view uid, int stream, uint64_t offset, std::string_view data) {
+  CommandPtr command;
+  HelperClient* client;  // ends only after this thread, which is its own
+  {
+    std::lock_guard hold(mutex_);
+    command = find(uid);
+    client = client_.get();
+  }
+  if (!client) return;
+  const uint64_t end = offset + data.size();
+  // The file is written by this thread alone, so without the lock. Headers count too: output in single bytes
+  // may not take many times its size on the node.
+  if (command && command->output && !command->cut) {
+    auto& file = *command->output;
+    if (end > limits_.output_bytes)
+      data = data.substr(0, limits_.output_bytes - std::min(limits_.output_bytes, offset));
+    const bool kept = file.append(stream, offset, data).has_value();
+    if (!kept || end > limits_.output_bytes || file.file_size() > 2 * limits_.output_bytes + (1 << 20)) {
+      std::lock_guard hold(mutex_);
+      command->cut = true;
+      order_kill(*command, "OutputLimitExceeded");
+    }
+  }
+  client->send(Writer(Kind::kAck).text(uid).u64(end).take());
+  if (command) changed_(command->record.uid);
+}
+
+void SlotProcesses::ended(std::string_view uid, const HelperEnd& end) {
+  std::string changed;
+  {
+    std::lock_guard hold(mutex_);
+    if (const auto command = find(uid); command && !command->record.ended) {
+      finish(*command, judge_end(command->record, end, instant_before(clock_, end.age)));
+      changed = command->record.uid;
+    }
+    if (client_) client_->send(Writer(Kind::kForget).text(uid).take());
+  }
+  if (!changed.empty()) changed_(changed);
+}
+
+void SlotProcesses::order_kill(Command& command, const std::string& reason) {
+  if (command.record.ended) return;
+  if (command.record.kill_reason.empty()) {
+    command.record.kill_reason = reason;
+    (void)save(command);
+  }
+  send_kill(command);
+}
+
+void SlotProcesses::send_kill(Command& command) {
+  command.kill_due = clock_.boot() + limits_.kill_again;
+  if (client_) {
+    client_->send(Writer(Kind::kKill).text(command.record.uid).u8(SIGKILL).take());
+    client_->wake();
+  }
+}
+
+Millis SlotProcesses::on_time() {
+  std::lock_guard hold(mutex_);
+  const Micros now = clock_.boot();
+  Micros next = now + kLongest;
+  for (auto& [uid, command] : commands_) {
+    if (command->record.ended) continue;
+    if (command->record.kill_reason.empty()) {
+      if (now >= command->record.deadline_boot) order_kill(*command, "DeadlineExceeded");
+    } else if (now >= command->kill_due) {
+      send_kill(*command);
+    }
+    next = std::min(next,
+                    command->record.kill_reason.empty() ? command->record.deadline_boot : command->kill_due);
+  }
+  return std::chrono::ceil<Millis>(std::max(next - now, Micros(0)));
+}
+
+}  // namespace nodus::executor

@@ -1,0 +1,241 @@
+#include "services/executor/process/slot_processes.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+
+namespace nodus::executor {
+namespace fs = std::filesystem;
+using helper::Kind;
+using helper::Writer;
+namespace {
+constexpr std::string_view kOutputLimit = "OutputLimitExceeded";
+constexpr size_t kRecordLimit = 64 * 1024;
+constexpr Millis kCountPatience{500};
+
+std::unexpected<Error> not_running() {
+  return fail(Code::kConflict, "SlotNotRunning", "The Sandbox does not run here.");
+}
+
+std::string_view variable_name(std::string_view entry) {
+  return entry.substr(0, entry.find('='));
+}
+}  // namespace
+
+SlotProcesses::SlotProcesses(SlotView slot, ProcessLimits limits, ReportOutbox& outbox, Changed changed)
+    : slot_(std::move(slot)), limits_(limits), outbox_(outbox), changed_(std::move(changed)) {}
+
+SlotProcesses::~SlotProcesses() {
+  std::shared_ptr<HelperClient> client;
+  {
+    std::lock_guard hold(mutex_);
+    client.swap(client_);
+  }
+}
+
+fs::path SlotProcesses::record_path(const std::string& uid) const {
+  return slot_.directory / "process" / "commands" / (uid + ".json");
+}
+fs::path SlotProcesses::output_path(const std::string& uid) const {
+  return slot_.directory / "process" / "output" / uid;
+}
+
+Result<void> SlotProcesses::load() {
+  std::error_code fault;
+  for (const char* name : {"commands", "output"})
+    fs::create_directories(slot_.directory / "process" / name, fault);
+  if (fault) return fail(Code::kInternal, "NodeFileFailed", "Cannot keep commands: " + fault.message() + ".");
+  std::vector<CommandPtr> past;
+  for (fs::directory_iterator entry(slot_.directory / "process" / "commands", fault), end;
+       !fault && entry != end; entry.increment(fault)) {
+    if (entry->path().extension() != ".json") continue;
+    auto text = read_small_file(entry->path(), kRecordLimit);
+    auto record = text ? decode_record(*text) : std::unexpected(text.error());
+    if (!record) return std::unexpected(record.error());
+    auto command = std::make_shared<Command>(
+        Command{*record, nullptr, {}, record->kill_reason == kOutputLimit, Micros(0)});
+    std::error_code gone;
+    if (!record->ended || fs::exists(output_path(record->uid), gone)) {
+      auto output = OutputFile::open(output_path(record->uid));
+      if (!output) return std::unexpected(output.error());
+      command->output = *output;
+    }
+    if (record->ended)
+      past.push_back(command);
+    else
+      ++live_;
+    commands_[record->uid] = command;
+  }
+  std::sort(past.begin(), past.end(),
+            [](const auto& a, const auto& b) { return a->record.end.at < b->record.end.at; });
+  for (const auto& command : past) {
+    ended_.push_back(command->record.uid);
+    if (command->output) kept_output_ += command->output->file_size();
+  }
+  return {};
+}
+
+Result<void> SlotProcesses::open(Millis patience) {
+  std::shared_ptr<HelperClient> client;
+  {
+    std::lock_guard hold(mutex_);
+    if (opened_) return {};
+    if (!client_) {
+      if (auto loaded = load(); !loaded) return loaded;
+      client_ = std::make_shared<HelperClient>(slot_.run_socket, static_cast<HelperListener&>(*this));
+    }
+    client = client_;
+  }
+  if (!client->wait_connected(patience))
+    return fail(Code::kUnavailable, "HelperSilent", "The helper inside the Sandbox does not answer.");
+  std::lock_guard hold(mutex_);
+  opened_ = admitting_ = true;
+  last_activity_ = clock_.now();
+  return {};
+}
+
+std::string SlotProcesses::spawn_frame(const CommandRequest& request) const {
+  std::vector<std::string> env;
+  for (const auto& entry : slot_.env) {
+    const bool replaced = std::any_of(request.env.begin(), request.env.end(), [&](const auto& own) {
+      return variable_name(own) == variable_name(entry);
+    });
+    if (!replaced) env.push_back(entry);
+  }
+  env.insert(env.end(), request.env.begin(), request.env.end());
+  return Writer(Kind::kSpawn)
+      .text(request.uid)
+      .u32(slot_.uid)
+      .u32(slot_.gid)
+      .texts(request.argv)
+      .texts(env)
+      .text(request.working_dir.empty() ? slot_.working_dir : request.working_dir)
+      .text(request.stdin_bytes)
+      .take();
+}
+
+Result<void> SlotProcesses::start(const CommandRequest& request) {
+  std::lock_guard hold(mutex_);
+  if (find(request.uid)) return {};
+  if (!admitting_) return not_running();
+  if (live_ >= limits_.commands) {
+    Error error{Code::kTooManyRequests, "TooManyRequests", "", {}, 1, {}};
+    error.message =
+        "The Sandbox runs " + std::to_string(live_) + " commands, the most at once. Wait until one ends.";
+    return std::unexpected(error);
+  }
+  auto output = OutputFile::open(output_path(request.uid));
+  if (!output) return std::unexpected(output.error());
+  auto command = std::make_shared<Command>();
+  command->output = *output;
+  command->record.uid = request.uid;
+  command->record.name = request.name;
+  command->record.timeout = request.timeout;
+  command->record.accepted_at = clock_.now();
+  command->record.deadline_boot = clock_.boot() + request.timeout;
+  command->spawn_frame = spawn_frame(request);
+  // Recorded before it can begin, so that it is never started a second time.
+  if (auto saved = save(*command); !saved) return saved;
+  commands_[request.uid] = command;
+  ++live_;
+  last_activity_ = clock_.now();
+  client_->send(command->spawn_frame);  // without a connection it goes out with the next one
+  client_->wake();
+  return {};
+}
+
+Result<CommandView> SlotProcesses::view(const std::string& uid) const {
+  std::lock_guard hold(mutex_);
+  const auto command = find(uid);
+  if (!command) return fail(Code::kNotFound, "NotFound", "There is no such command.");
+  return CommandView{uid, command->record.name, command->output, command->record.ended, command->record.end};
+}
+
+Result<std::shared_ptr<void>> SlotProcesses::begin_file_request() {
+  std::lock_guard hold(mutex_);
+  if (!admitting_) return not_running();
+  ++file_requests_;
+  last_activity_ = clock_.now();
+  return std::shared_ptr<void>(this, [](SlotProcesses* slot) {
+    std::lock_guard done(slot->mutex_);
+    --slot->file_requests_;
+    slot->last_activity_ = slot->clock_.now();
+    slot->settled_.notify_all();
+  });
+}
+
+void SlotProcesses::close_admission() {
+  std::lock_guard hold(mutex_);
+  admitting_ = false;
+}
+
+void SlotProcesses::reopen_admission() {
+  std::lock_guard hold(mutex_);
+  admitting_ = client_ != nullptr;
+}
+
+Result<void> SlotProcesses::end_all(const std::string& reason, Millis patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const auto left = [&] {
+    return std::max(Millis(0), std::chrono::ceil<Millis>(deadline - std::chrono::steady_clock::now()));
+  };
+  std::shared_ptr<HelperClient> client;
+  {
+    std::unique_lock hold(mutex_);
+    admitting_ = false;
+    if (!settled_.wait_until(hold, deadline, [&] { return file_requests_ == 0; }))
+      return fail(Code::kDeadlineExceeded, "FileRequestsRunning", "A file request is still under way.");
+    for (auto& [uid, command] : commands_)
+      if (!command->record.ended) order_kill(*command, reason);
+    client = client_;
+    if (!client) return {};
+  }
+  for (;;) {
+    auto count = client->kill_all(left());
+    if (!count) return std::unexpected(count.error());
+    std::unique_lock hold(mutex_);
+    // A command that has just died still drains its pipes.
+    const bool quiet = settled_.wait_for(hold, *count == 0 ? left() : Millis(5), [&] { return live_ == 0; });
+    if (*count == 0 && quiet) return {};
+    if (left() == Millis(0))
+      return fail(Code::kDeadlineExceeded, "CommandsRunning", "A command does not end.");
+  }
+}
+
+void SlotProcesses::close(const std::string& reason) {
+  std::shared_ptr<HelperClient> client;
+  {
+    std::lock_guard hold(mutex_);
+    admitting_ = false;
+    client.swap(client_);
+  }
+  client.reset();  // waits for its thread, unless a caller of activity() still holds it for a moment
+  std::vector<std::string> open;
+  {
+    std::lock_guard hold(mutex_);
+    for (auto& [uid, command] : commands_) {
+      if (command->record.ended) continue;
+      HelperEnd end;
+      end.how = helper::How::kSignaled;
+      end.value = SIGKILL;
+      if (command->record.kill_reason.empty()) command->record.kill_reason = reason;
+      open.push_back(uid);
+      finish(*command, judge_end(command->record, end, clock_.now()));
+    }
+  }
+  for (const auto& uid : open) changed_(uid);
+}
+
+Activity SlotProcesses::activity() {
+  std::shared_ptr<HelperClient> client;
+  {
+    std::lock_guard hold(mutex_);
+    client = client_;
+  }
+  auto count = client ? client->count_live(kCountPatience) : Result<uint32_t>(0u);
+  std::lock_guard hold(mutex_);
+  if (count) last_count_ = *count;
+  return {last_activity_, live_ > 0 || file_requests_ > 0 || last_count_ > 0};
+}
+
+}  // namespace nodus::executor

@@ -1,0 +1,109 @@
+// The commands of one running slot: admission, output on disk, timeouts and limits, how each ended. Survives
+// a restart of nodusd through the files under <slot>/process and what the helper keeps.
+//
+// Threads: anybody may call the public functions; the helper's news arrives on the client's thread.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "services/executor/app/ports.hpp"
+#include "services/executor/process/command.hpp"
+#include "services/executor/process/report_outbox.hpp"
+
+namespace nodus::executor {
+
+struct ProcessLimits {
+  uint64_t output_bytes = 64ull << 20;        // of one command, both streams
+  uint64_t kept_output_bytes = 256ull << 20;  // of commands that have ended, a slot; the oldest goes first
+  size_t commands = 1024;                     // at once, a slot
+  size_t kept_records = 4096;                 // of commands that have ended, a slot
+  Millis kill_again{1'000};                   // a command that should be dead is killed again so often
+};
+
+// A command as those see it who wait for its output.
+struct CommandView {
+  std::string uid;
+  std::string name;
+  std::shared_ptr<OutputFile> output;  // null: no longer kept
+  bool ended = false;                  // then `end` is set and nothing will be added to the output
+  CommandEnd end;
+};
+
+class SlotProcesses final : private HelperListener {
+ public:
+  using Changed = std::function<void(const std::string& uid)>;  // output or end of a command; never blocks
+  SlotProcesses(SlotView slot, ProcessLimits limits, ReportOutbox& outbox, Changed changed);
+  ~SlotProcesses() override;
+
+  Result<void> open(Millis patience);
+  // Starts the command, or finds the one of the same uid. Errors: Conflict/SlotNotRunning,
+  // TooManyRequests/TooManyCommands.
+  Result<void> start(const CommandRequest& request);
+  Result<CommandView> view(const std::string& uid) const;
+
+  // A file request is under way while the token lives. Conflict/SlotNotRunning.
+  Result<std::shared_ptr<void>> begin_file_request();
+
+  void close_admission();
+  void reopen_admission();
+  Result<void> end_all(const std::string& reason, Millis patience);
+  void close(const std::string& reason);
+  Activity activity();
+  const SlotView& slot() const { return slot_; }
+
+ private:
+  struct Command {
+    CommandRecord record;
+    std::shared_ptr<OutputFile> output;
+    std::string spawn_frame;  // until the helper has answered
+    bool cut = false;         // more output came than is kept
+    Micros kill_due{0};       // on the boot clock, with kill_reason
+  };
+  using CommandPtr = std::shared_ptr<Command>;
+
+  void connected(const std::string& instance, const std::vector<HelperCommand>& commands) override;
+  void started(std::string_view uid, Millis age) override;
+  void output(std::string_view uid, int stream, uint64_t offset, std::string_view data) override;
+  void ended(std::string_view uid, const HelperEnd& end) override;
+  Millis on_time() override;
+
+  // With mutex_ held.
+  CommandPtr find(std::string_view uid) const;
+  size_t live() const;
+  Result<void> save(const Command& command) const;
+  void finish(Command& command, CommandEnd end);
+  void order_kill(Command& command, const std::string& reason);
+  void send_kill(Command& command);
+  void prune();
+
+  Result<void> load();
+  std::string spawn_frame(const CommandRequest& request) const;
+  std::filesystem::path record_path(const std::string& uid) const;
+  std::filesystem::path output_path(const std::string& uid) const;
+
+  const SlotView slot_;
+  const ProcessLimits limits_;
+  ReportOutbox& outbox_;
+  const Changed changed_;
+  SystemClock clock_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable settled_;  // a command ended, a file request ended
+  std::map<std::string, CommandPtr, std::less<>> commands_;
+  std::deque<std::string> ended_;  // oldest first
+  uint64_t kept_output_ = 0;
+  size_t live_ = 0;
+  bool opened_ = false, admitting_ = false;
+  int file_requests_ = 0;
+  Instant last_activity_;
+  uint32_t last_count_ = 0;
+  std::shared_ptr<HelperClient> client_;  // set by open, gone after close
+};
+
+}  // namespace nodus::executor
