@@ -125,6 +125,27 @@ CREATE TABLE scheduler.consumer_offsets (
 
 ALTER TABLE scheduler.consumer_offsets OWNER TO scheduler;
 
+CREATE TABLE scheduler.deadlines (
+    stream text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL COLLATE pg_catalog."C",
+    start bigint NOT NULL,
+    due_us bigint NOT NULL
+);
+
+ALTER TABLE scheduler.deadlines OWNER TO scheduler;
+
+CREATE TABLE scheduler.desired_slots (
+    sandbox_uid text NOT NULL COLLATE pg_catalog."C",
+    machine text NOT NULL COLLATE pg_catalog."C",
+    epoch bigint NOT NULL,
+    changes bigint NOT NULL,
+    phase integer NOT NULL,
+    desired bytea NOT NULL
+)
+WITH (fillfactor='60');
+
+ALTER TABLE scheduler.desired_slots OWNER TO scheduler;
+
 CREATE TABLE scheduler.events (
     log_partition integer NOT NULL,
     "position" bigint NOT NULL,
@@ -208,6 +229,25 @@ CREATE TABLE scheduler.log_settings (
 
 ALTER TABLE scheduler.log_settings OWNER TO scheduler;
 
+CREATE TABLE scheduler.machines (
+    machine text NOT NULL COLLATE pg_catalog."C",
+    org text NOT NULL COLLATE pg_catalog."C",
+    runtime text NOT NULL,
+    data_path text NOT NULL,
+    incarnation text NOT NULL,
+    cpu_milli bigint NOT NULL,
+    memory_bytes bigint NOT NULL,
+    disk_bytes bigint NOT NULL,
+    used_cpu_milli bigint NOT NULL,
+    used_memory_bytes bigint NOT NULL,
+    used_disk_bytes bigint NOT NULL,
+    past_changes bigint DEFAULT 1 NOT NULL,
+    seen_us bigint DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='60');
+
+ALTER TABLE scheduler.machines OWNER TO scheduler;
+
 CREATE TABLE scheduler.parked (
     id bigint NOT NULL,
     topic text NOT NULL,
@@ -252,6 +292,18 @@ CREATE TABLE scheduler.relay_offsets (
 
 ALTER TABLE scheduler.relay_offsets OWNER TO scheduler;
 
+CREATE TABLE scheduler.waiting_starts (
+    sandbox_uid text NOT NULL COLLATE pg_catalog."C",
+    start bigint NOT NULL,
+    org text NOT NULL COLLATE pg_catalog."C",
+    cpu_milli bigint NOT NULL,
+    memory_bytes bigint NOT NULL,
+    disk_bytes bigint NOT NULL,
+    since_us bigint NOT NULL
+);
+
+ALTER TABLE scheduler.waiting_starts OWNER TO scheduler;
+
 ALTER TABLE ONLY scheduler.events ATTACH PARTITION scheduler.events_0 FOR VALUES FROM ('1') TO ('10000001');
 
 ALTER TABLE ONLY scheduler.events ATTACH PARTITION scheduler.events_1 FOR VALUES FROM ('10000001') TO ('20000001');
@@ -260,6 +312,12 @@ ALTER TABLE ONLY scheduler.events ATTACH PARTITION scheduler.events_2 FOR VALUES
 
 ALTER TABLE ONLY scheduler.consumer_offsets
     ADD CONSTRAINT consumer_offsets_pkey PRIMARY KEY (topic, log_partition);
+
+ALTER TABLE ONLY scheduler.deadlines
+    ADD CONSTRAINT deadlines_pkey PRIMARY KEY (stream, kind);
+
+ALTER TABLE ONLY scheduler.desired_slots
+    ADD CONSTRAINT desired_slots_pkey PRIMARY KEY (sandbox_uid);
 
 ALTER TABLE ONLY scheduler.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (log_partition, "position");
@@ -282,6 +340,9 @@ ALTER TABLE ONLY scheduler.idempotency
 ALTER TABLE ONLY scheduler.log_settings
     ADD CONSTRAINT log_settings_pkey PRIMARY KEY (only_row);
 
+ALTER TABLE ONLY scheduler.machines
+    ADD CONSTRAINT machines_pkey PRIMARY KEY (machine);
+
 ALTER TABLE ONLY scheduler.parked
     ADD CONSTRAINT parked_pkey PRIMARY KEY (id);
 
@@ -290,6 +351,13 @@ ALTER TABLE ONLY scheduler.parked
 
 ALTER TABLE ONLY scheduler.relay_offsets
     ADD CONSTRAINT relay_offsets_pkey PRIMARY KEY (log_partition);
+
+ALTER TABLE ONLY scheduler.waiting_starts
+    ADD CONSTRAINT waiting_starts_pkey PRIMARY KEY (sandbox_uid);
+
+CREATE INDEX deadlines_due ON scheduler.deadlines USING btree (due_us);
+
+CREATE INDEX desired_slots_of_machine ON scheduler.desired_slots USING btree (machine);
 
 CREATE INDEX events_by_stream ON ONLY scheduler.events USING btree (stream, version);
 
@@ -302,6 +370,8 @@ CREATE INDEX events_2_stream_version_idx ON scheduler.events_2 USING btree (stre
 CREATE INDEX idempotency_by_age ON scheduler.idempotency USING btree (created_at);
 
 CREATE INDEX parked_stream ON scheduler.parked USING btree (topic, stream, "position");
+
+CREATE INDEX waiting_starts_oldest ON scheduler.waiting_starts USING btree (since_us);
 
 ALTER INDEX scheduler.events_pkey ATTACH PARTITION scheduler.events_0_pkey;
 
