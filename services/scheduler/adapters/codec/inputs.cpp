@@ -34,7 +34,7 @@ bool is(const std::string& type) {
 }
 
 std::unexpected<Error> unknown(const std::string& type) {
-  return fail(Code::kUnavailable, "UnknownEventType",
+  return fail(Code::kInternal, "UnknownEventType",
               "This release does not know " + type + "; replay the message after an upgrade.");
 }
 

@@ -69,7 +69,7 @@ Result<MachineEvent> MachineCodec::decode(const std::string& type, const std::st
     if (!m) return std::unexpected(m.error());
     return CapacityFreed{MachineId(m->machine()), SandboxUid(m->sandbox_uid()), m->epoch()};
   }
-  return fail(Code::kUnavailable, "UnknownEventType", type + " is not an event of a machine.");
+  return fail(Code::kInternal, "UnknownEventType", type + " is not an event of a machine.");
 }
 
 std::string MachineCodec::encode_state(const MachineState& s) {

@@ -138,7 +138,7 @@ bool decoded(const std::string& type, const std::string& payload, Result<SlotEve
 
 template <class... Messages>
 Result<SlotEvent> decode_one_of(const std::string& type, const std::string& payload) {
-  Result<SlotEvent> out = fail(Code::kUnavailable, "UnknownEventType", type + " is not an event of a slot.");
+  Result<SlotEvent> out = fail(Code::kInternal, "UnknownEventType", type + " is not an event of a slot.");
   (decoded<Messages>(type, payload, out) || ...);
   return out;
 }
