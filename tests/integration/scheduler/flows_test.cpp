@@ -1,0 +1,398 @@
+#include <thread>
+
+#include "libs/telemetry/metrics.hpp"
+#include "nodus/node/v1/channel.pb.h"
+#include "services/scheduler/adapters/codec/codec.hpp"
+#include "tests/integration/scheduler/world.hpp"
+
+namespace nodus::scheduler::test {
+namespace {
+
+using Types = std::vector<std::string>;
+
+node::v1::DesiredSlot desired(const MachineRow& row, size_t index = 0) {
+  node::v1::DesiredSlot m;
+  EXPECT_TRUE(row.slots.size() > index && m.ParseFromString(row.slots[index].desired));
+  return m;
+}
+
+void running(World& w, Node& node, const std::string& uid, int64_t start = 1) {
+  w.plan(uid, start);
+  w.send(uid, Fund{start});
+  w.synced(node);
+  node.says(uid, NodeSays::kRunning);
+  w.synced(node);
+  ASSERT_EQ(w.phase(uid), Phase::kStarted);
+}
+
+TEST(Flows, StartStopAndStartAgain) {
+  World w;
+  Node node;
+  const auto empty = w.synced(node);
+  EXPECT_EQ(empty.version, 1);
+  for (int64_t start = 1; start <= 2; ++start) {
+    EXPECT_EQ(w.plan("u1", start), "changed");
+    EXPECT_EQ(w.plan("u1", start), "") << "a repeat";
+    EXPECT_EQ(w.send("u1", Fund{start}), "changed");
+    EXPECT_EQ(w.send("u1", Fund{start}), "");
+    auto told = w.synced(node);
+    EXPECT_EQ(desired(told).desired(), node::v1::DESIRED_RUN);
+    EXPECT_EQ(desired(told).start(), start);
+    EXPECT_EQ(desired(told).epoch(), start);
+    EXPECT_EQ(told.used, (Shape{1000, 1 << 30, 1 << 30}));
+    node.says("u1", NodeSays::kRunning);
+    w.synced(node);
+    EXPECT_EQ(w.send("u1", Stop{start, StopReason::kUser, kNever}), "changed");
+    const auto version = told.version;
+    told = w.synced(node);
+    EXPECT_GT(told.version, version);
+    EXPECT_EQ(desired(told).desired(), node::v1::DESIRED_STOP);
+    node.says("u1", NodeSays::kStopped);
+    told = w.synced(node);
+    EXPECT_TRUE(told.slots.empty());
+    EXPECT_EQ(told.used, Shape{});
+  }
+  const Types one = {"SlotPlanned",    "SlotOffered",  "SlotReserved",
+                     "SandboxStarted", "SlotStopping", "SlotReleased"};
+  Types both = one;
+  both.insert(both.end(), one.begin(), one.end());
+  EXPECT_EQ(w.types("u1"), both);
+  w.expect_rebuilds("u1");
+  for (const char* table : {"deadlines", "waiting_starts", "desired_slots"})
+    EXPECT_EQ(w.count(table), 0) << table;
+}
+
+TEST(Flows, ASyncThatSaysNothingNewCommitsNothing) {
+  World w;
+  Node node;
+  w.synced(node);
+  running(w, node, "u1");
+  const auto before = w.positions();
+  const auto version = node.sync.seen_version;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(w.synced(node).version, version);
+  EXPECT_EQ(w.positions(), before);
+}
+
+TEST(Flows, AFundedStartWaitsForAMachineAndTakesTheFirst) {
+  World w;
+  w.plan("u1");
+  w.send("u1", Fund{1});
+  EXPECT_EQ(w.phase("u1"), Phase::kFunded);
+  EXPECT_EQ(w.count("waiting_starts"), 1);
+  Node foreign("m9");
+  foreign.sync.org = OrgId("other");
+  w.synced(foreign);
+  w.run_placer();
+  EXPECT_EQ(w.phase("u1"), Phase::kFunded) << "another organization's machine is no room";
+  Node node;
+  const int told = w.room_came;
+  w.synced(node);
+  EXPECT_GT(w.room_came, told);
+  w.run_placer();
+  EXPECT_EQ(w.phase("u1"), Phase::kReserved);
+  EXPECT_EQ(w.count("waiting_starts"), 0);
+  w.expect_rebuilds("u1");
+}
+
+TEST(Flows, AFullMachineTakesNoMoreAndFreedRoomGoesToTheOldest) {
+  World w;
+  Node node("m1", 3);
+  w.synced(node);
+  std::vector<std::pair<std::string, SlotCommand>> fundings;
+  for (int i = 0; i < 6; ++i) {
+    const auto uid = "u" + std::to_string(i);
+    w.plan(uid);
+    fundings.emplace_back(uid, Fund{1});
+  }
+  w.send_together(fundings);  // one batch, one snapshot: the heads decide
+  auto told = w.synced(node);
+  EXPECT_EQ(told.slots.size(), 3u);
+  EXPECT_EQ(told.used, told.capacity);
+  EXPECT_EQ(w.count("waiting_starts"), 3);
+  w.run_placer();
+  EXPECT_EQ(w.count("waiting_starts"), 3);
+  const auto gone = told.slots.front().sandbox.str();
+  w.send(gone, Delete{});
+  w.synced(node);
+  node.says(gone, NodeSays::kStopped);
+  w.synced(node);
+  w.run_placer();
+  EXPECT_EQ(w.count("waiting_starts"), 2);
+  EXPECT_EQ(w.phase("u3"), Phase::kReserved);
+  told = w.synced(node);
+  EXPECT_EQ(told.used, told.capacity);
+}
+
+TEST(Flows, TooManyWaitingStartsLapseAtOnce) {
+  World w;
+  w.slots.waiting_count(100);
+  w.plan("u1");
+  w.send("u1", Fund{1});
+  EXPECT_EQ(std::get<Lapsed>(w.last_event("u1")).reason, LapseReason::kNoCapacity);
+}
+
+TEST(Flows, OffersEndByTheirDeadline) {
+  World w;
+  w.plan("unfunded");
+  w.plan("funded");
+  w.send("funded", Fund{1});
+  EXPECT_EQ(w.count("deadlines"), 2);
+  w.clock.advance(Seconds(59));
+  w.expiry.step();
+  EXPECT_EQ(w.count("deadlines"), 2);
+  w.clock.advance(Seconds(1));
+  w.expiry.step();
+  EXPECT_EQ(w.count("deadlines"), 0);
+  EXPECT_EQ(w.count("waiting_starts"), 0);
+  EXPECT_EQ(std::get<Lapsed>(w.last_event("unfunded")).reason, LapseReason::kExpired);
+  EXPECT_EQ(std::get<Lapsed>(w.last_event("funded")).reason, LapseReason::kNoCapacity);
+  EXPECT_EQ(w.send("unfunded", Fund{1}), "") << "a funding after the lapse yields nothing";
+  EXPECT_EQ(w.plan("unfunded", 2), "changed");
+  w.expect_rebuilds("unfunded");
+}
+
+TEST(Flows, AbsenceCountsOnlyWhenTheNodeHasHeardOfTheSlot) {
+  World w;
+  Node node;
+  w.synced(node);
+  w.plan("u1");
+  w.send("u1", Fund{1});
+  auto unheard = node;  // it has not heard yet, and lists nothing
+  w.synced(unheard);
+  EXPECT_EQ(w.phase("u1"), Phase::kReserved);
+  w.synced(node);
+  node.says("u1", NodeSays::kRunning);
+  w.synced(node);
+  node.forgets("u1");
+  w.synced(node);
+  EXPECT_EQ(std::get<Released>(w.last_event("u1")).failure, "Crashed");
+  EXPECT_EQ(w.synced(node).used, Shape{});
+}
+
+TEST(Flows, AbsenceCountsAlsoWhileTheMachinesVersionMovesOn) {
+  World w;
+  Node node;
+  w.synced(node);
+  running(w, node, "u1");
+  w.plan("u2");
+  w.send("u2", Fund{1});  // the version is past what the node saw
+  node.forgets("u1");
+  w.synced(node);
+  EXPECT_EQ(w.phase("u1"), Phase::kNone);
+  EXPECT_EQ(w.phase("u2"), Phase::kReserved);
+}
+
+TEST(Flows, ARebootEndsWhatWasUpAndStartsWhatWasNot) {
+  World w;
+  Node node;
+  w.synced(node);
+  running(w, node, "up");
+  w.plan("coming");
+  w.send("coming", Fund{1});
+  w.synced(node);
+  node.reboots();
+  const auto told = w.synced(node);
+  EXPECT_EQ(std::get<Released>(w.last_event("up")).message, "The machine was restarted.");
+  EXPECT_EQ(w.phase("coming"), Phase::kReserved);
+  ASSERT_EQ(told.slots.size(), 1u);
+  EXPECT_EQ(told.slots[0].sandbox.str(), "coming");
+  EXPECT_EQ(told.incarnation, node.sync.incarnation);
+}
+
+TEST(Flows, OnlyTheOrderThatStandsCanBeDeclined) {
+  World w;
+  Node node;
+  w.synced(node);
+  running(w, node, "u1");
+  w.send("u1", Stop{1, StopReason::kIdle, w.clock.now()});
+  w.synced(node);
+  node.says("u1", NodeSays::kDeclined);
+  const auto old = node;
+  w.synced(node);
+  EXPECT_EQ(w.phase("u1"), Phase::kStarted);
+  node.says("u1", NodeSays::kRunning);
+  w.synced(node);
+  w.send("u1", Stop{1, StopReason::kIdle, w.clock.now()});
+  auto late = old;  // the same words again, as a repeated request would bring them
+  ASSERT_TRUE(w.syncs.apply(late.sync));
+  EXPECT_EQ(w.phase("u1"), Phase::kStopping);
+  w.synced(node);
+  node.says("u1", NodeSays::kStopped);
+  w.synced(node);
+  EXPECT_EQ(w.phase("u1"), Phase::kNone);
+  w.expect_rebuilds("u1");
+}
+
+TEST(Flows, ADeleteOvertakesAStop) {
+  World w;
+  Node node;
+  w.synced(node);
+  running(w, node, "u1");
+  w.send("u1", Stop{1, StopReason::kUser, kNever});
+  const auto stop = w.synced(node);
+  w.send("u1", Delete{});
+  const auto told = w.synced(node);
+  EXPECT_GT(told.version, stop.version);
+  EXPECT_EQ(desired(told).stop_reason(), common::v1::STOP_REASON_DELETE);
+}
+
+TEST(Flows, ReportsAboutTheSlotsOfOthersChangeNothingAndAreCounted) {
+  World w;
+  Node node, thief("m2");
+  w.synced(node);
+  running(w, node, "u1");
+  w.synced(thief);
+  auto refused = [](const std::string& reason) {
+    return metrics::counter("nodus_scheduler_reports_refused_total", "", {{"reason", reason}}).value();
+  };
+  const double machine = refused("machine"), epoch = refused("epoch"), unknown = refused("unknown");
+  Report report;
+  report.machine = thief.sync.machine;
+  report.says = NodeSays::kFailed;
+  report.epoch = 1;
+  thief.sync.slots = {{SandboxUid("u1"), report}, {SandboxUid("never"), report}};
+  const auto before = w.positions();
+  ASSERT_TRUE(w.syncs.apply(thief.sync));
+  EXPECT_EQ(refused("machine"), machine + 1);
+  EXPECT_EQ(refused("unknown"), unknown + 1);
+  EXPECT_EQ(w.positions(), before);
+  w.send("u1", Stop{1, StopReason::kUser, kNever});
+  w.synced(node);
+  node.says("u1", NodeSays::kStopped);
+  w.synced(node);
+  running(w, node, "u1", 2);
+  thief.sync.slots.pop_back();
+  ASSERT_TRUE(w.syncs.apply(thief.sync));
+  EXPECT_EQ(refused("epoch"), epoch + 1);
+  EXPECT_EQ(w.phase("u1"), Phase::kStarted);
+}
+
+TEST(Flows, AMachineServesOneOrganizationForGood) {
+  World w;
+  Node node;
+  w.synced(node);
+  node.sync.org = OrgId("other");
+  EXPECT_EQ(w.syncs.apply(node.sync).error().reason, "OtherOrganization");
+  node.sync.org = OrgId();
+  EXPECT_TRUE(w.syncs.apply(node.sync)) << "what it was registered for";
+}
+
+TEST(Flows, TheListOfMachinesDecidesWhoMayRegister) {
+  World w;
+  FleetPolicy listed;
+  listed.machines[MachineId("m1")] = OrgId("acme");
+  NodeSyncs strict(w.clock, *w.log, *w.rows, w.slots, w.fleet, listed, Seconds(30), [] {});
+  Node known("m1"), unknown("m2");
+  known.sync.org = OrgId();
+  EXPECT_EQ(strict.apply(known.sync)->org, OrgId("acme"));
+  known.sync.org = OrgId("other");
+  EXPECT_EQ(strict.apply(known.sync).error().reason, "OtherOrganization");
+  EXPECT_EQ(strict.apply(unknown.sync).error().reason, "MachineUnknown");
+  Node homeless("m3");
+  homeless.sync.org = OrgId();
+  EXPECT_EQ(w.syncs.apply(homeless.sync).error().reason, "NoOrganization");
+}
+
+TEST(Flows, NoNewStartsWithoutALease) {
+  World w;
+  Node node;
+  w.synced(node);
+  running(w, node, "u1");
+  w.clock.advance(Seconds(31));
+  w.plan("u2");
+  w.send("u2", Fund{1});
+  w.run_placer();
+  EXPECT_EQ(w.phase("u2"), Phase::kFunded);
+  EXPECT_EQ(w.phase("u1"), Phase::kStarted) << "the end of a lease releases nothing";
+  const int told = w.room_came;
+  w.synced(node);
+  EXPECT_GT(w.room_came, told) << "a machine that returns is room";
+  w.run_placer();
+  EXPECT_EQ(w.phase("u2"), Phase::kReserved);
+}
+
+TEST(Flows, ARestartForgetsNothing) {
+  const auto url = fresh_database();
+  Node node;
+  int64_t version = 0;
+  {
+    World w(url);
+    w.synced(node);
+    running(w, node, "u1");
+    w.plan("u2");
+    w.send("u2", Fund{1});
+    version = w.synced(node).version;
+    w.plan("u3");
+  }
+  World w(url);
+  w.send("u3", Fund{1});
+  EXPECT_EQ(w.phase("u3"), Phase::kFunded) << "machines count again when they have synced";
+  node.forgets("u1");
+  EXPECT_GT(w.synced(node).version, version) << "what it had heard of is known from the version alone";
+  EXPECT_EQ(std::get<Released>(w.last_event("u1")).failure, "Crashed");
+  w.run_placer();
+  EXPECT_EQ(w.phase("u3"), Phase::kReserved);
+  EXPECT_EQ(w.count("deadlines"), 0);
+}
+
+// Two machines, many Sandboxes, and everybody at once: stops and fundings that touch both machines, syncs,
+// the placer.
+TEST(Flows, ManyThreadsNeverOverCommitNorLoseASlot) {
+  World w;
+  Node nodes[2] = {Node("m1", 4), Node("m2", 4)};
+  for (auto& node : nodes) w.synced(node);
+  constexpr int kSandboxes = 24, kRounds = 3;
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (auto& node : nodes)
+    threads.emplace_back([&] {
+      while (!done) {
+        const auto told = w.synced(node);
+        EXPECT_TRUE(told.used.fits_in(told.capacity));
+        for (size_t i = 0; i < told.slots.size(); ++i)
+          node.says(told.slots[i].sandbox.str(), desired(told, i).desired() == node::v1::DESIRED_STOP
+                                                     ? NodeSays::kStopped
+                                                     : NodeSays::kRunning);
+        w.run_placer();
+      }
+    });
+  std::vector<std::thread> drivers;
+  for (int t = 0; t < 2; ++t)
+    drivers.emplace_back([&, t] {
+      for (int64_t start = 1; start <= kRounds; ++start) {
+        std::vector<std::pair<std::string, SlotCommand>> plans, fundings, stops;
+        for (int i = t; i < kSandboxes; i += 2) {
+          const auto uid = "u" + std::to_string(i);
+          plans.emplace_back(uid, PlanStart{order(uid, start)});
+          fundings.emplace_back(uid, Fund{start});
+          stops.emplace_back(uid, Stop{start, StopReason::kUser, kNever});
+        }
+        auto again = [&](const auto& batch) {  // as the bus does when the database says so
+          for (auto out = w.send_together(batch); out.front() == "DatabaseUnavailable";)
+            out = w.send_together(batch);
+        };
+        again(plans);
+        again(fundings);
+        again(stops);
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        for (const auto& [uid, command] : stops)
+          while (w.phase(uid) != Phase::kNone && std::chrono::steady_clock::now() < deadline)
+            std::this_thread::yield();
+      }
+    });
+  for (auto& driver : drivers) driver.join();
+  done = true;
+  for (auto& thread : threads) thread.join();
+  for (int i = 0; i < kSandboxes; ++i) {
+    const auto uid = "u" + std::to_string(i);
+    EXPECT_EQ(w.phase(uid), Phase::kNone) << uid;
+    EXPECT_EQ(w.slot(uid).order.start, kRounds) << uid;
+    w.expect_rebuilds(uid);
+  }
+  for (const auto& machine : *w.rows->machines()) EXPECT_EQ(machine.used, Shape{}) << machine.machine.str();
+  for (const char* table : {"deadlines", "waiting_starts", "desired_slots"})
+    EXPECT_EQ(w.count(table), 0) << table;
+}
+
+}  // namespace
+}  // namespace nodus::scheduler::test
