@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -31,6 +32,9 @@ class ConsumerThread final : public Consumer {
                                         {{"topic", topic}})),
         parked_gauge_(
             metrics::gauge("nodus_bus_parked", "Messages that wait for an operator", {{"topic", topic}})),
+        unapplied_(metrics::gauge_callback("nodus_bus_oldest_unapplied_seconds",
+                                           "Age of the oldest message that was received but not applied",
+                                           [this] { return age_s(oldest_us_.load()); }, {{"topic", topic}})),
         failures_(metrics::counter("nodus_bus_consumer_failures_total",
                                    "Polls and transactions that will be tried again", {{"topic", topic}})),
         thread_([this] { run(); }) {}
@@ -76,9 +80,13 @@ class ConsumerThread final : public Consumer {
     auto items = accept(std::move(*messages));
     if (!items) return std::unexpected(std::move(items.error()));
     if (items->empty()) return {};
+    oldest_us_ = to_micros(items->front().message.at);
     auto done = apply(*items);
     if (failpoint("bus.after_commit")) return fail(Code::kUnavailable, "Failpoint", "bus.after_commit");
-    if (done && *done) return {};
+    if (done && *done) {
+      oldest_us_ = 0;
+      return {};
+    }
     for (const auto& item : *items) source_->rewind(item.message.partition);
     parked_loaded_at_ = std::nullopt;
     if (!done) return std::unexpected(std::move(done.error()));
@@ -183,6 +191,11 @@ class ConsumerThread final : public Consumer {
     }
   }
 
+  static double age_s(int64_t since_us) {
+    if (since_us == 0) return 0;
+    return std::max(0.0, static_cast<double>(to_micros(SystemClock().now()) - since_us) / 1e6);
+  }
+
   void gap(const Message& message, int64_t last) {
     if (stopped_.contains(message.partition)) return;
     stopped(message.partition, true);
@@ -212,8 +225,10 @@ class ConsumerThread final : public Consumer {
   pg::Pool& database_;
   const Route route_;
   const ConsumerOptions options_;
+  std::atomic<int64_t> oldest_us_ = 0;  // writer's clock; 0: all that was received is applied
   metrics::Counter applied_total_;
   metrics::Gauge parked_gauge_;
+  std::shared_ptr<void> unapplied_;
   metrics::Counter failures_;
 
   // All of thread_ only.

@@ -7,6 +7,7 @@
 #include "libs/bus/backoff.hpp"
 #include "libs/telemetry/failpoint.hpp"
 #include "libs/telemetry/log.hpp"
+#include "libs/telemetry/metrics.hpp"
 
 namespace nodus::bus {
 namespace {
@@ -17,7 +18,12 @@ namespace {
 class LogRelay final : public Relay {
  public:
   LogRelay(const std::string& topic, pg::ConnectOptions database)
-      : notify_("NOTIFY nodus_" + topic), connection_(std::move(database)), thread_([this] { run(); }) {}
+      : notify_("NOTIFY nodus_" + topic),
+        connection_(std::move(database)),
+        age_(metrics::gauge_callback("nodus_bus_oldest_unpublished_seconds",
+                                     "Age of the oldest event that is not on the bus", [] { return 0.0; },
+                                     {{"topic", topic}})),
+        thread_([this] { run(); }) {}
 
   ~LogRelay() override {
     {
@@ -78,6 +84,7 @@ class LogRelay final : public Relay {
   const std::string notify_;
   pg::Connection connection_;  // of thread_
   bool prepared_ = false;      // of thread_
+  std::shared_ptr<void> age_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool nudged_ = false;

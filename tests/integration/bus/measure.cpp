@@ -1,6 +1,7 @@
 // Not tests: figures, printed when asked for with --gtest_also_run_disabled_tests --gtest_filter='Measure*'.
 #include <algorithm>
 #include <mutex>
+#include <thread>
 
 #include "tests/integration/bus/world.hpp"
 #include "tests/support/postgres_fixture.hpp"
@@ -75,6 +76,27 @@ void measure_throughput(const std::string& kind) {
          kMessages / seconds);
 }
 
+// The bell must not slow the writers: NOTIFY inside the append would halve their commits.
+void measure_doorbell() {
+  nodus::test::use_durable_postgres();
+  for (const bool with_bell : {false, true, false, true}) {
+    World world("log");
+    if (with_bell) world.start_relay();
+    const auto begun = std::chrono::steady_clock::now();
+    std::vector<std::thread> writers;
+    for (int w = 0; w < 4; ++w)
+      writers.emplace_back([&, w] {
+        for (int i = 0; i < 300; ++i) world.append("sandbox/" + std::to_string(w));
+      });
+    for (auto& writer : writers) writer.join();
+    printf("%s: %.0f commits/s\n", with_bell ? "with the doorbell" : "without",
+           1200 / (ms_between(begun, std::chrono::steady_clock::now()) / 1e3));
+  }
+}
+
+TEST(Measure, DISABLED_Doorbell) {
+  measure_doorbell();
+}
 TEST(Measure, DISABLED_LatencyLog) {
   measure_latency("log");
 }

@@ -7,12 +7,6 @@
 #include "tests/integration/bus/broker.hpp"
 #include "tests/support/postgres_fixture.hpp"
 
-// libpqxx 6.4 leaks one result each time a connection breaks under a statement, which these tests do on
-// purpose.
-extern "C" const char* __lsan_default_suppressions() {
-  return "leak:PQmakeEmptyPGresult\n";
-}
-
 namespace nodus::bus::test {
 
 bool eventually(const std::function<bool()>& condition, Seconds deadline) {
