@@ -22,10 +22,14 @@ const std::set<std::string_view> kNotOfLifecycle = {
     "nodus.lifecycle.v1.ProcessNumbered", "nodus.lifecycle.v1.NameTaken",
 };
 const std::set<std::string_view> kNotOfMetering = {
-    "nodus.metering.v1.OfferReleased", "nodus.metering.v1.ChargeOpened",   "nodus.metering.v1.ChargeClosed",
-    "nodus.metering.v1.StopOrdered",   "nodus.metering.v1.CreditPosted",   "nodus.metering.v1.HoldPlaced",
-    "nodus.metering.v1.HoldFreed",     "nodus.metering.v1.AccrualStarted", "nodus.metering.v1.AccrualEnded",
-    "nodus.metering.v1.FundsChanged",
+    "nodus.metering.v1.OfferReleased",    "nodus.metering.v1.ChargeOpened",
+    "nodus.metering.v1.ChargeClosed",     "nodus.metering.v1.StopOrdered",
+    "nodus.metering.v1.CreditPosted",     "nodus.metering.v1.HoldPlaced",
+    "nodus.metering.v1.HoldFreed",        "nodus.metering.v1.AccrualStarted",
+    "nodus.metering.v1.AccrualEnded",     "nodus.metering.v1.FundsChanged",
+    "nodus.metering.v1.InstantsNoted",    "nodus.metering.v1.CapReached",
+    "nodus.metering.v1.AccrualFlattened", "nodus.metering.v1.BalanceExhausted",
+    "nodus.metering.v1.RefusalNoted",
 };
 
 template <class Message>
