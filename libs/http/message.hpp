@@ -1,4 +1,4 @@
-// What a request and an answer are, without a line of Beast.
+// What a request and an answer are, without a line of Asio.
 #pragma once
 
 #include <map>

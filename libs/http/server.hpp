@@ -1,12 +1,13 @@
-// An HTTP/1.1 server with strict request checks. The owner of Beast. Asio coroutines at the edge; handlers of
+// An HTTP/1.1 server with strict request checks. The owner of Asio. Coroutines at the edge; handlers of
 // buffered routes are plain functions that run on a bounded pool of worker threads, so they may block on the
 // database.
 //
 // Refused with 400 and a closed connection: no Host or two, obs-fold, whitespace before the colon,
-// Transfer-Encoding other than "chunked" or together with Content-Length, two differing Content-Length,
-// chunked in HTTP/1.0, invalid field characters, encoded slashes/dot segments/NUL in the path, trailers are
-// dropped, chunk headers bounded. 431 header block too large; 413 body too large (before it is read when
-// Content-Length says so); 408 too slow.
+// Transfer-Encoding other than "chunked" or together with Content-Length, two Content-Length (or another
+// field that may be there once), chunked in HTTP/1.0, invalid field characters, bare LF, chunk extensions,
+// encoded slashes, dot or empty segments and control characters in the path. Trailers are dropped. 431 header
+// block too large; 413 body too large (before it is read when Content-Length says so); 408 too slow; 417
+// another Expect. In a query "+" is a space. See docs/adr/0006-http.md.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -68,14 +69,16 @@ class Exchange {
   virtual boost::asio::awaitable<Result<void>> run_blocking(std::function<void()> work) = 0;
 };
 
-// Wakes coroutines that wait for something to happen to a key (a Sandbox, a machine). Thread-safe.
+// Wakes coroutines that wait for something to happen to a key (a Sandbox, a machine). Thread-safe; `wait` is
+// for coroutines of an Exchange. It returns false when the time is over; true may come without a notify of
+// this very key, so look at the state again.
 class Waiters {
  public:
   Waiters();
   ~Waiters();
   // Take a ticket before looking at the state, then wait with it: a notify in between is not lost.
   uint64_t ticket(const std::string& key);
-  boost::asio::awaitable<bool> wait(std::string key, uint64_t ticket, Millis timeout);  // false: timed out
+  boost::asio::awaitable<bool> wait(std::string key, uint64_t ticket, Millis timeout);
   void notify(const std::string& key);
 
  private:

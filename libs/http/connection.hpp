@@ -1,0 +1,70 @@
+// One client's connection: reads heads, finds routes, runs handlers, keeps the connection or closes it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <boost/asio/awaitable.hpp>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "libs/http/exchange.hpp"
+#include "libs/http/router.hpp"
+#include "libs/http/server.hpp"
+#include "libs/http/stream.hpp"
+#include "libs/http/workers.hpp"
+#include "libs/telemetry/metrics.hpp"
+
+namespace nodus::http {
+
+class Connection;
+
+struct RouteMetrics {
+  std::array<metrics::Counter, 6> requests;  // by the first digit of the status
+  metrics::Histogram seconds;
+};
+RouteMetrics route_metrics(const std::string& route_name);
+
+// What all connections of a server share. Thread-safe as noted.
+struct Core {
+  explicit Core(const ServerOptions& given);
+  const ServerOptions options;
+  Router router;                                            // not changed after start
+  std::unordered_map<const Route*, RouteMetrics> by_route;  // not changed after start
+  RouteMetrics unrouted;
+  metrics::Counter refused;     // malformed requests
+  metrics::Counter overloaded;  // answered 503 for want of room
+  metrics::Gauge open;
+  Workers workers;
+  std::atomic<bool> draining = false;
+  std::mutex mutex;  // guards connections
+  std::unordered_map<Connection*, std::weak_ptr<Connection>> connections;
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Core& core, Tcp::socket socket, std::string peer);
+  ~Connection();
+  boost::asio::awaitable<void> run();
+  boost::asio::awaitable<void> refuse_overload();  // instead of run
+  // On the connection's strand.
+  void drain();
+  void abort() { stream_.abort(); }
+  boost::asio::any_io_executor executor() { return stream_.socket().get_executor(); }
+
+ private:
+  boost::asio::awaitable<Result<ParsedHead>> read_head();
+  boost::asio::awaitable<bool> serve(const ParsedHead& head);  // true: go on with the next request
+  boost::asio::awaitable<void> handle(ServerExchange& exchange, const Route& route);
+  boost::asio::awaitable<void> handle_buffered(ServerExchange& exchange, const Route& route);
+  boost::asio::awaitable<void> refuse(const Error& error);
+  boost::asio::awaitable<void> linger();
+
+  Core& core_;
+  Stream stream_;
+  const std::string peer_;
+  bool idle_ = false;  // waits for the first byte of a request
+};
+
+}  // namespace nodus::http
