@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 MACHINE = "dev-1"
+ORG = "dev"  # whom it serves
 stack, assets, binaries = (Path(p) for p in sys.argv[1:4])
 ports, bus, database = int(sys.argv[4]), sys.argv[5], sys.argv[6]
 etc = stack / "etc"
@@ -40,7 +41,7 @@ configs = {
         "metering": {"url": url(2)},
         "images": {"directory": str(assets / "images")},
     },
-    "scheduler": service("scheduler", 1),
+    "scheduler": service("scheduler", 1) | {"scheduler": {"machines": [f"{MACHINE}={ORG}"]}},
     "metering": service("metering", 2),
     "nodusd": {
         "http": {"listen": listen(10)},
@@ -52,6 +53,7 @@ configs = {
         "state": {"directory": str(stack / "node")},
         "store": {"directory": str(stack / "store")},
         "images": {"directory": str(assets / "images")},
+        "network": {"pool": f"10.{100 + ports // 10 % 120}.0.0/16"},  # two stacks on a machine need two
         "runtime": {"directory": str(assets / "tools/bin")},
         "helper": str(binaries / "nodus-helper"),
     },

@@ -14,15 +14,16 @@ ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2]).res
 SKIPPED = {".git", ".nodus", "build", "__pycache__", ".pytest_cache", ".cache", "node_modules"}
 CODE = {".cpp", ".hpp", ".c", ".h", ".py", ".sql", ".sh"}
 MAX_LINES = 400
-MAX_COLUMNS = {".cpp": 110, ".hpp": 110, ".c": 110, ".h": 110, ".py": 120, ".sql": 120, ".sh": 140, "": 140}
+# clang-format keeps C++ within 110; only a string that it cannot break may be longer.
+MAX_COLUMNS = {".cpp": 140, ".hpp": 140, ".c": 140, ".h": 140, ".py": 130, ".sql": 120, ".sh": 140, "": 140}
 
 # A third-party header is included only under the directories that own it.
 OWNERS = {
-    "boost/asio": ["libs/http"],
+    "boost/asio": ["libs/http", "tests"],
     "boost/beast": ["libs/http"],
-    "boost/url": ["libs/http", "cli"],
-    "boost/json": ["libs/http", "services/*/adapters", "cli", "tests"],
-    "pqxx/": ["libs/pg", "libs/eventlog", "libs/bus"],
+    "boost/url": ["libs/http", "services/*/config.cpp", "cli"],
+    "boost/json": ["libs/http", "services", "cli", "tests"],
+    "pqxx/": ["libs/pg", "libs/eventlog", "libs/bus", "tests"],
     "librdkafka/": ["libs/bus"],
     "spdlog/": ["libs/telemetry"],
     "prometheus/": ["libs/telemetry"],
@@ -33,7 +34,7 @@ OWNERS = {
     "zstd": ["services/executor"],
     "seccomp": ["libs/linux", "services/executor"],
     "nftables/": ["libs/linux"],
-    "openssl/": ["libs"],
+    "openssl/": ["libs", "services/executor/snapshot"],
     "date/": ["libs/base"],
     "google/protobuf": ["services/*/adapters", "tests"],
     "gtest/": ["tests"],
