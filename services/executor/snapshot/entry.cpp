@@ -40,8 +40,8 @@ bool parse_extents(std::string_view text, Entry& entry) {
     const auto parsed = std::from_chars(at, end, number);
     if (parsed.ec != std::errc() || number < 0) return false;
     numbers.push_back(number);
+    if (parsed.ptr != end && (*parsed.ptr != ' ' || parsed.ptr + 1 == end)) return false;
     at = parsed.ptr == end ? end : parsed.ptr + 1;
-    if (parsed.ptr != end && *parsed.ptr != ' ') return false;
   }
   if (at != end || numbers.size() % 2 != 1) return false;
   entry.size = numbers[0];
@@ -228,7 +228,6 @@ ssize_t ArchiveReader::read_part(archive* a, void* self, const void** data) {
 Result<void> ArchiveReader::begin() {
   if (archive_read_support_format_tar(archive_) != ARCHIVE_OK ||
       archive_read_support_filter_zstd(archive_) != ARCHIVE_OK ||
-      archive_read_set_options(archive_, "hdrcharset=BINARY") < ARCHIVE_WARN ||
       archive_read_open(archive_, this, nullptr, read_part, nullptr) != ARCHIVE_OK)
     return fault("Cannot read a snapshot");
   return {};
