@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "libs/base/check.hpp"
 #include "libs/bus/backoff.hpp"
@@ -103,7 +104,7 @@ class KafkaRelay final : public Relay {
   void nudge() override {
     {
       std::lock_guard lock(mutex_);
-      nudged_ = true;
+      if (std::exchange(nudged_, true)) return;  // the thread knows already
     }
     wake_.notify_one();
   }

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "libs/bus/backoff.hpp"
 #include "libs/telemetry/failpoint.hpp"
@@ -11,6 +12,8 @@
 
 namespace nodus::bus {
 namespace {
+
+constexpr Millis kSilence{2};  // between two rings, so that busy writers do not pay for hundreds of them
 
 // One NOTIFY after any number of commits, never in the append itself: NOTIFY takes a lock of the whole
 // database until its transaction ends and would halve the rate of commits. A bell that is lost costs the
@@ -37,7 +40,7 @@ class LogRelay final : public Relay {
   void nudge() override {
     {
       std::lock_guard lock(mutex_);
-      nudged_ = true;
+      if (std::exchange(nudged_, true)) return;  // the thread knows already
     }
     wake_.notify_one();
   }
@@ -57,6 +60,7 @@ class LogRelay final : public Relay {
       lock.lock();
       if (rang) {
         backoff.reset();
+        wake_.wait_for(lock, kSilence, [this] { return stopping_; });
       } else {
         nudged_ = true;
         wake_.wait_for(lock, backoff.next(), [this] { return stopping_; });

@@ -58,7 +58,7 @@ class LogSource final : public Source {
   std::vector<Message> read_or_wait(int max, Millis timeout) {
     if (bell_ && !bell_->connected()) bell_.reset();  // raw() is about to replace its connection
     auto& connection = connection_.raw();
-    if (!bell_) bell_ = std::make_unique<Doorbell>(connection, "nodus_" + topic_);
+    if (!bell_) listen(connection);
     auto messages = read(connection, max);
     if (messages.empty()) {
       const auto wait = std::chrono::duration_cast<Micros>(busy_ ? std::min(kBusyPoll, timeout) : timeout);
@@ -67,6 +67,16 @@ class LogSource final : public Source {
     }
     busy_ = !messages.empty();
     return messages;
+  }
+
+  void listen(pqxx::connection& connection) {
+    {
+      // A young table has no statistics, and the planner would then read and sort everything after the cursor
+      // for each batch instead of walking the primary key.
+      pqxx::nontransaction tx(connection);
+      tx.exec0("SET enable_sort = off; SET enable_bitmapscan = off; SET enable_seqscan = off");
+    }
+    bell_ = std::make_unique<Doorbell>(connection, "nodus_" + topic_);
   }
 
   std::vector<Message> read(pqxx::connection& connection, int max) {

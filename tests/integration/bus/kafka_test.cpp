@@ -51,6 +51,24 @@ TEST_F(KafkaBus, ServicesStartWithoutABroker) {
   EXPECT_TRUE(world.applied_exactly_once());
 }
 
+TEST_F(KafkaBus, EverythingStopsWhileTheBrokerIsAway) {
+  world.start_relay();
+  auto consumer = world.consume();
+  world.append("sandbox/a", 5);
+  EXPECT_TRUE(world.wait_for_effects(5));
+  shared_broker().kill_now();
+  world.append("sandbox/a", 5);
+  EXPECT_TRUE(eventually([&] { return world.relay().oldest_unpublished() > Micros(0); }));
+  consumer->stop();
+  world.stop_relay();
+  shared_broker().start();
+  world.start_relay();
+  consumer = world.consume();
+  EXPECT_TRUE(world.wait_for_effects(10));
+  consumer->stop();
+  EXPECT_TRUE(world.applied_exactly_once());
+}
+
 TEST_F(KafkaBus, WhatARelayPublishesTwiceIsAppliedOnce) {
   for (int i = 0; i < 60; ++i) world.append("sandbox/" + std::to_string(i % 6));
   const int status =
