@@ -100,6 +100,7 @@ Result<std::string> Batch::decide(const Work& work) {
   if (!answer) return answer;
   if (tx_ != nullptr)
     for (auto& write : unit.projections) write(*tx_);
+  projected |= !unit.projections.empty();
   for (const auto& stream : unit.changed) heads.at(stream) = std::move(unit.own(stream));
   changed.merge(unit.changed);
   events.insert(events.end(), std::make_move_iterator(unit.events.begin()),

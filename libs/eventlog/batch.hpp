@@ -35,6 +35,7 @@ class Batch {
   std::set<std::string> changed;             // streams to write
   std::vector<Recorded> events;              // in order, without partition, position and time
   std::map<std::string, Accepted> accepted;  // keys of this batch to store
+  bool projected = false;                    // some Work wrote rows of its own
 
  private:
   pqxx::work* tx_;

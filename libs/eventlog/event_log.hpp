@@ -63,7 +63,7 @@ class Unit {
   // Appends events (possibly none) and replaces the state. Takes effect only if decide() returns a value.
   virtual void append(const std::string& stream, std::vector<Event> events, std::string state,
                       int state_version) = 0;
-  // The transaction, for reading rows inside decide(); null in the memory implementation.
+  // The transaction, for reading rows inside decide(), never for writing; null in the memory implementation.
   virtual pqxx::work* sql() = 0;
   // SQL writes (read models, deadlines) in the same transaction, run in order right after decide() returned a
   // value, so later Works of the batch read them.

@@ -144,20 +144,25 @@ class PostgresLog final : public EventLog {
 
   Result<Answers> transact(const std::vector<const Work*>& works, bool may_wait,
                            const std::function<void(pqxx::work&)>* also) {
-    std::vector<Recorded> recorded;
-    auto answers = pool_.with_tx([&](pqxx::work& tx) -> Result<Answers> {
-      auto answered = run_round(tx, works, Round{partitions_, clock_.now(), may_wait}, also, recorded);
-      if (also != nullptr && std::ranges::any_of(answered, [](const auto& answer) { return !answer; }))
-        return std::unexpected(stream_busy());
+    std::optional<Outcome> outcome;
+    bool nothing_to_keep = false;
+    auto committed = pool_.with_tx([&](pqxx::work& tx) -> Result<void> {
+      outcome = run_round(tx, works, Round{partitions_, clock_.now(), may_wait}, also);
+      bool whole =
+          std::ranges::all_of(outcome->answers, [](const auto& answer) { return answer.has_value(); });
+      if (also != nullptr && !whole) return std::unexpected(stream_busy());
+      nothing_to_keep = !outcome->wrote;
+      if (nothing_to_keep) return std::unexpected(Error{});  // rolls back
       if (failpoint("log.before_commit")) return std::unexpected(fault("DatabaseUnavailable"));
-      return answered;
+      return {};
     });
-    if (!answers) return answers;
+    if (nothing_to_keep) return std::move(outcome->answers);
+    if (!committed) return std::unexpected(std::move(committed.error()));
     commits_.add();
     batch_size_.observe(static_cast<double>(works.size()));
     if (failpoint("log.after_commit")) return std::unexpected(fault("CommitUnknown"));
-    if (on_commit_ && !recorded.empty()) on_commit_(recorded);
-    return answers;
+    if (on_commit_ && !outcome->recorded.empty()) on_commit_(outcome->recorded);
+    return std::move(outcome->answers);
   }
 
   // The first round passes over heads that others hold; the second waits for those, in order. If one stays

@@ -65,7 +65,7 @@ std::map<int, int64_t> number_events(const Round& round, std::vector<Recorded>& 
 
 pqxx::result append(pqxx::work& tx, Batch& batch, const std::set<std::string>& claimed, const Round& round,
                     const std::map<int, int64_t>& counts) {
-  Views h_stream, h_state, unused_streams, k_key, k_answer, unused_keys, e_stream, e_type, e_payload;
+  Views h_stream, h_state, unused_streams, k_key, k_hash, k_answer, unused_keys, e_stream, e_type, e_payload;
   std::vector<int64_t> h_version, e_offset, e_version;
   std::vector<int32_t> h_state_version, parts, e_part;
   for (const auto& [stream, head] : batch.heads) {
@@ -80,6 +80,7 @@ pqxx::result append(pqxx::work& tx, Batch& batch, const std::set<std::string>& c
   }
   for (const auto& [key, accepted] : batch.accepted) {
     k_key.push_back(key);
+    k_hash.push_back(accepted.input_hash);
     k_answer.push_back(accepted.answer);
   }
   for (const auto& key : claimed)
@@ -93,45 +94,49 @@ pqxx::result append(pqxx::work& tx, Batch& batch, const std::set<std::string>& c
     e_type.push_back(event.type);
     e_payload.push_back(event.payload);
   }
-  if (h_stream.empty() && unused_streams.empty() && k_key.empty() && unused_keys.empty()) return {};
   tx.conn().prepare(
       "log_append",
       "SELECT base_partition, base_position FROM log_append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,"
-      " $11, $12, $13, $14, $15, $16)");
-  return tx.exec_prepared("log_append", pg::text_array(h_stream), pg::int8_array(h_version),
-                          pg::int4_array(h_state_version), pg::bytea_array(h_state),
-                          pg::text_array(unused_streams), pg::text_array(k_key), pg::bytea_array(k_answer),
-                          pg::text_array(unused_keys), pg::int4_array(parts), to_micros(round.now),
-                          pg::int4_array(e_part), pg::int8_array(e_offset), pg::text_array(e_stream),
-                          pg::int8_array(e_version), pg::text_array(e_type), pg::bytea_array(e_payload));
+      " $11, $12, $13, $14, $15, $16, $17)");
+  return tx.exec_prepared(
+      "log_append", pg::text_array(h_stream), pg::int8_array(h_version), pg::int4_array(h_state_version),
+      pg::bytea_array(h_state), pg::text_array(unused_streams), pg::text_array(k_key), pg::text_array(k_hash),
+      pg::bytea_array(k_answer), pg::text_array(unused_keys), pg::int4_array(parts), to_micros(round.now),
+      pg::int4_array(e_part), pg::int8_array(e_offset), pg::text_array(e_stream), pg::int8_array(e_version),
+      pg::text_array(e_type), pg::bytea_array(e_payload));
 }
 
 }  // namespace
 
-Answers run_round(pqxx::work& tx, std::span<const Work* const> works, const Round& round,
-                  const std::function<void(pqxx::work&)>* also, std::vector<Recorded>& recorded) {
+Outcome run_round(pqxx::work& tx, std::span<const Work* const> works, const Round& round,
+                  const std::function<void(pqxx::work&)>* also) {
   Batch batch(&tx);
   auto claimed = claim_keys(tx, works, batch);
   lock_heads(tx, works, round, batch);
-  Answers answers;
+  Outcome outcome;
   for (const Work* work : works) {
     if (auto known = batch.known(*work)) {
-      answers.push_back(std::move(*known));
+      outcome.answers.push_back(std::move(*known));
     } else if (batch.has_heads(*work)) {
-      answers.push_back(batch.decide(*work));
+      outcome.answers.push_back(batch.decide(*work));
     } else {
-      answers.push_back(std::nullopt);
+      outcome.answers.push_back(std::nullopt);
     }
   }
-  if (also != nullptr && *also) (*also)(tx);
+  if (also != nullptr && *also) {
+    (*also)(tx);
+    outcome.wrote = true;
+  }
+  outcome.wrote |= batch.projected || !batch.changed.empty() || !batch.accepted.empty();
+  if (!outcome.wrote) return outcome;
   auto counts = number_events(round, batch.events);
   std::map<int, int64_t> bases;
   for (const auto& row : append(tx, batch, claimed, round, counts))
     bases[row[0].as<int>()] = row[1].as<int64_t>();
   CHECK(bases.size() == counts.size(), "positions of {} partitions for {}", bases.size(), counts.size());
-  recorded = std::move(batch.events);
-  for (auto& event : recorded) event.position += bases.at(event.partition);
-  return answers;
+  outcome.recorded = std::move(batch.events);
+  for (auto& event : outcome.recorded) event.position += bases.at(event.partition);
+  return outcome;
 }
 
 }  // namespace nodus::eventlog

@@ -19,9 +19,14 @@ struct Round {
   bool may_wait = false;  // for heads that others hold, in sorted order; else such Works stay unanswered
 };
 
-// Decides what it can. On return everything but the events and positions of `recorded` is final only if the
-// transaction commits.
-Answers run_round(pqxx::work& tx, std::span<const Work* const> works, const Round& round,
-                  const std::function<void(pqxx::work&)>* also, std::vector<Recorded>& recorded);
+struct Outcome {
+  Answers answers;
+  bool wrote = false;  // false: rolling back is as good as committing, and cheaper
+  std::vector<Recorded> recorded;
+};
+
+// Decides what it can. All of it counts only once the transaction has committed.
+Outcome run_round(pqxx::work& tx, std::span<const Work* const> works, const Round& round,
+                  const std::function<void(pqxx::work&)>* also);
 
 }  // namespace nodus::eventlog

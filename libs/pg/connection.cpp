@@ -50,11 +50,20 @@ Error classify(const pqxx::sql_error& error) {
   return {Code::kInternal, "DatabaseRejected", "The database refused a statement: " + what, {}, {}, {}};
 }
 
+// A server that vanishes from the network is given up after about ten seconds; libpq itself would wait for
+// ever.
 std::string connect_string(const ConnectOptions& options) {
   bool uri = options.url.starts_with("postgres://") || options.url.starts_with("postgresql://");
-  char separator = !uri ? ' ' : options.url.find('?') == std::string::npos ? '?' : '&';
+  std::string out = options.url;
+  char separator = !uri ? ' ' : out.find('?') == std::string::npos ? '?' : '&';
   int64_t seconds = std::max<int64_t>(2, options.connect_timeout.count() / 1000);  // libpq's smallest is 2
-  return fmt::format("{}{}connect_timeout={}", options.url, separator, seconds);
+  for (const auto& setting : {fmt::format("connect_timeout={}", seconds),
+                              std::string("tcp_user_timeout=10000"), std::string("keepalives_idle=5"),
+                              std::string("keepalives_interval=2"), std::string("keepalives_count=3")}) {
+    out += separator + setting;
+    if (uri) separator = '&';
+  }
+  return out;
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ class Connection {
   std::unique_ptr<pqxx::connection> connection_;
 };
 
-// A fixed number of connections. acquire() waits up to `patience`, else Unavailable/DatabaseBusy.
+// A fixed number of connections. acquire() waits up to `patience`, else Unavailable/DatabasePoolExhausted.
 class Pool {
  public:
   Pool(ConnectOptions options, int size);

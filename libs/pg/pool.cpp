@@ -29,8 +29,8 @@ Pool::~Pool() {
 Result<Pool::Lease> Pool::acquire(Millis patience) {
   std::unique_lock lock(state_->mutex);
   if (!state_->returned.wait_for(lock, patience, [&] { return !state_->idle.empty(); })) {
-    auto error =
-        fail(Code::kUnavailable, "DatabaseBusy", "Every database connection is in use; try again soon.");
+    auto error = fail(Code::kUnavailable, "DatabasePoolExhausted",
+                      "Every database connection is in use; try again soon.");
     error.error().retry_after_s = 1;
     return error;
   }

@@ -41,7 +41,6 @@ CREATE TABLE idempotency (
   answer     bytea,
   created_at timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 60);
-CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
 -- What other services may read; granted by the bus.
 CREATE VIEW published_events AS
@@ -97,24 +96,30 @@ END $$;
 CREATE FUNCTION log_append(
   h_stream text[], h_version bigint[], h_state_version integer[], h_state bytea[],
   unused_streams text[],
-  k_key text[], k_answer bytea[], unused_keys text[],
+  k_key text[], k_hash text[], k_answer bytea[], unused_keys text[],
   parts integer[], now_us bigint,
   e_part integer[], e_offset bigint[], e_stream text[], e_version bigint[], e_type text[], e_payload bytea[])
 RETURNS TABLE (base_partition integer, base_position bigint) LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-  p     integer;
-  bases bigint[];  -- by partition
+  p            integer;
+  bases        bigint[];  -- by partition
+  rows_written integer;
 BEGIN
   IF cardinality(h_stream) > 0 THEN
     UPDATE heads h SET version = u.v, state_version = u.sv, state = u.st
       FROM unnest(h_stream, h_version, h_state_version, h_state) AS u (s, v, sv, st) WHERE h.stream = u.s;
+    GET DIAGNOSTICS rows_written = ROW_COUNT;
+    IF rows_written <> cardinality(h_stream) THEN
+      RAISE 'heads written: % of %', rows_written, cardinality(h_stream);
+    END IF;
   END IF;
   IF cardinality(unused_streams) > 0 THEN
     DELETE FROM heads WHERE stream = ANY (unused_streams) AND version = 0 AND state_version = 0;
   END IF;
   IF cardinality(k_key) > 0 THEN
-    UPDATE idempotency i SET answer = u.a FROM unnest(k_key, k_answer) AS u (k, a) WHERE i.key = u.k;
+    UPDATE idempotency i SET input_hash = u.h, answer = u.a
+      FROM unnest(k_key, k_hash, k_answer) AS u (k, h, a) WHERE i.key = u.k;
   END IF;
   IF cardinality(unused_keys) > 0 THEN
     DELETE FROM idempotency WHERE key = ANY (unused_keys) AND answer IS NULL;

@@ -60,6 +60,15 @@ TEST_F(PostgresLogTest, AProjectionThatFailsTakesOnlyItsWorkWithIt) {
   expect_sound(log);
 }
 
+TEST_F(PostgresLogTest, TextThatIsNotUtf8IsRefusedAlone) {
+  auto answers = log.run(std::vector{add("s/1"), add("s/2", 1, "\xff", "h"), add("s/3"), add("s/\xc0")});
+  EXPECT_TRUE(answers[0].has_value());
+  EXPECT_EQ(answers[1].error().reason, "DatabaseRejected");
+  EXPECT_TRUE(answers[2].has_value());
+  EXPECT_EQ(answers[3].error().reason, "DatabaseRejected");
+  expect_sound(log);
+}
+
 TEST_F(PostgresLogTest, NothingOfARefusedWorkStays) {
   Work refused{"key", "h", {"s/1"}, [](Unit& unit) -> Result<std::string> {
                  unit.append("s/1", {{"t", ""}}, "x", 1);

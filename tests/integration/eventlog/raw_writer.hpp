@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include <memory>
-#include <pqxx/pqxx>
 #include <string>
 
 #include "libs/eventlog/event_log.hpp"
@@ -35,7 +34,8 @@ class RawWriter {
     tx_->exec_params(
         "SELECT log_append(ARRAY[$1]::text[], ARRAY[$2]::bigint[], ARRAY[1], ARRAY[$2::text::bytea], '{}', "
         "'{}', '{}',"
-        " '{}', ARRAY[$3::int], 0, ARRAY[$3::int], ARRAY[1::bigint], ARRAY[$1]::text[], ARRAY[$2]::bigint[],"
+        " '{}', '{}', ARRAY[$3::int], 0, ARRAY[$3::int], ARRAY[1::bigint], ARRAY[$1]::text[], "
+        "ARRAY[$2]::bigint[],"
         " ARRAY['test.Raw'], ARRAY['x'::bytea])",
         stream, version_, partition);
   }

@@ -95,7 +95,7 @@ TEST_F(PgTest, APoolLendsEachConnectionOnceAndSaysWhenItIsEmpty) {
   Pool pool(options, 1);
   {
     auto lease = pool.acquire().value();
-    EXPECT_EQ(pool.acquire(Millis(1)).error().reason, "DatabaseBusy");
+    EXPECT_EQ(pool.acquire(Millis(1)).error().reason, "DatabasePoolExhausted");
     std::jthread waiting([&] { EXPECT_TRUE(pool.acquire(Millis(10'000)).has_value()); });
     {
       auto gone = std::move(lease);

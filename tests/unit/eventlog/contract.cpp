@@ -121,6 +121,13 @@ TEST_P(EventLogContract, AKeyTwiceInOneBatchIsDecidedOnce) {
   expect_sound(log());
 }
 
+TEST_P(EventLogContract, AKeyBelongsToTheInputThatWasAccepted) {
+  log().run(std::vector{refuse_after_appending({"s/1"}, "k"), add("s/1", 1, "k", "accepted")});
+  auto again = log().run(std::vector{add("s/1", 1, "k", "accepted"), add("s/1", 1, "k", "h")});
+  EXPECT_EQ(again[0].value(), "1");
+  EXPECT_EQ(again[1].error().reason, "IdempotencyKeyReused");
+}
+
 TEST_P(EventLogContract, AKeyWithoutEventsStoresItsAnswerToo) {
   int decided = 0;
   Work work{"k", "h", {"s/1"}, [&](Unit&) -> Result<std::string> { return std::to_string(++decided); }};
