@@ -5,24 +5,31 @@ CREATE SCHEMA lifecycle;
 
 ALTER SCHEMA lifecycle OWNER TO lifecycle;
 
-CREATE FUNCTION lifecycle.log_append(h_stream text[], h_version bigint[], h_state_version integer[], h_state bytea[], unused_streams text[], k_key text[], k_answer bytea[], unused_keys text[], parts integer[], now_us bigint, e_part integer[], e_offset bigint[], e_stream text[], e_version bigint[], e_type text[], e_payload bytea[]) RETURNS TABLE(base_partition integer, base_position bigint)
+CREATE FUNCTION lifecycle.log_append(h_stream text[], h_version bigint[], h_state_version integer[], h_state bytea[], unused_streams text[], k_key text[], k_hash text[], k_answer bytea[], unused_keys text[], parts integer[], now_us bigint, e_part integer[], e_offset bigint[], e_stream text[], e_version bigint[], e_type text[], e_payload bytea[]) RETURNS TABLE(base_partition integer, base_position bigint)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     AS $$
 DECLARE
-  p integer;
+  p            integer;
+  bases        bigint[];  -- by partition
+  rows_written integer;
 BEGIN
   IF cardinality(h_stream) > 0 THEN
     UPDATE heads h SET version = u.v, state_version = u.sv, state = u.st
       FROM unnest(h_stream, h_version, h_state_version, h_state) AS u (s, v, sv, st) WHERE h.stream = u.s;
+    GET DIAGNOSTICS rows_written = ROW_COUNT;
+    IF rows_written <> cardinality(h_stream) THEN
+      RAISE 'heads written: % of %', rows_written, cardinality(h_stream);
+    END IF;
   END IF;
   IF cardinality(unused_streams) > 0 THEN
     DELETE FROM heads WHERE stream = ANY (unused_streams) AND version = 0 AND state_version = 0;
   END IF;
   IF cardinality(k_key) > 0 THEN
-    UPDATE idempotency i SET answer = u.a FROM unnest(k_key, k_answer) AS u (k, a) WHERE i.key = u.k;
+    UPDATE idempotency i SET input_hash = u.h, answer = u.a
+      FROM unnest(k_key, k_hash, k_answer) AS u (k, h, a) WHERE i.key = u.k;
   END IF;
   IF cardinality(unused_keys) > 0 THEN
     DELETE FROM idempotency WHERE key = ANY (unused_keys) AND answer IS NULL;
@@ -33,21 +40,17 @@ BEGIN
   FOREACH p IN ARRAY parts LOOP
     PERFORM log_lock_partition(p);
   END LOOP;
-  RETURN QUERY
-    WITH base AS MATERIALIZED (
-      SELECT q.n AS part, coalesce((SELECT e.position FROM events e WHERE e.log_partition = q.n
-                                    ORDER BY e.position DESC LIMIT 1), 0) AS last
-      FROM unnest(parts) AS q (n)
-    ), added AS (
-      INSERT INTO events (log_partition, position, version, at_us, stream, type, payload)
-        SELECT u.part, base.last + u.off, u.v, now_us, u.s, u.t, u.b
-        FROM unnest(e_part, e_offset, e_stream, e_version, e_type, e_payload) AS u (part, off, s, v, t, b)
-        JOIN base ON base.part = u.part
-    )
-    SELECT base.part, base.last FROM base;
+  FOREACH p IN ARRAY parts LOOP
+    bases[p] := coalesce((SELECT e.position FROM events e WHERE e.log_partition = p
+                          ORDER BY e.position DESC LIMIT 1), 0);
+    RETURN QUERY SELECT p, bases[p];
+  END LOOP;
+  INSERT INTO events (log_partition, position, version, at_us, stream, type, payload)
+    SELECT u.part, bases[u.part] + u.off, u.v, now_us, u.s, u.t, u.b
+    FROM unnest(e_part, e_offset, e_stream, e_version, e_type, e_payload) AS u (part, off, s, v, t, b);
 END $$;
 
-ALTER FUNCTION lifecycle.log_append(h_stream text[], h_version bigint[], h_state_version integer[], h_state bytea[], unused_streams text[], k_key text[], k_answer bytea[], unused_keys text[], parts integer[], now_us bigint, e_part integer[], e_offset bigint[], e_stream text[], e_version bigint[], e_type text[], e_payload bytea[]) OWNER TO lifecycle;
+ALTER FUNCTION lifecycle.log_append(h_stream text[], h_version bigint[], h_state_version integer[], h_state bytea[], unused_streams text[], k_key text[], k_hash text[], k_answer bytea[], unused_keys text[], parts integer[], now_us bigint, e_part integer[], e_offset bigint[], e_stream text[], e_version bigint[], e_type text[], e_payload bytea[]) OWNER TO lifecycle;
 
 CREATE FUNCTION lifecycle.log_claim(keys text[], hashes text[]) RETURNS TABLE(taken_key text, taken_hash text, taken_answer bytea)
     LANGUAGE plpgsql
@@ -94,15 +97,21 @@ CREATE FUNCTION lifecycle.log_lock_heads(streams text[], parts integer[], may_wa
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     AS $$
+DECLARE
+  found_rows integer;
 BEGIN
-  INSERT INTO heads (stream, log_partition)
-    SELECT s, p FROM unnest(streams, parts) AS u (s, p) ON CONFLICT DO NOTHING;
   IF may_wait THEN
     RETURN QUERY SELECT h.stream, h.version, h.state_version, h.state FROM heads h
       WHERE h.stream = ANY (streams) ORDER BY h.stream FOR UPDATE;
   ELSE
     RETURN QUERY SELECT h.stream, h.version, h.state_version, h.state FROM heads h
       WHERE h.stream = ANY (streams) FOR UPDATE SKIP LOCKED;
+  END IF;
+  GET DIAGNOSTICS found_rows = ROW_COUNT;
+  IF found_rows < cardinality(streams) THEN
+    RETURN QUERY INSERT INTO heads AS h (stream, log_partition)
+      SELECT s, p FROM unnest(streams, parts) AS u (s, p)
+      ON CONFLICT DO NOTHING RETURNING h.stream, h.version, h.state_version, h.state;
   END IF;
 END $$;
 
@@ -384,8 +393,6 @@ CREATE INDEX events_0_stream_version_idx ON lifecycle.events_0 USING btree (stre
 CREATE INDEX events_1_stream_version_idx ON lifecycle.events_1 USING btree (stream, version);
 
 CREATE INDEX events_2_stream_version_idx ON lifecycle.events_2 USING btree (stream, version);
-
-CREATE INDEX idempotency_by_age ON lifecycle.idempotency USING btree (created_at);
 
 CREATE INDEX parked_stream ON lifecycle.parked USING btree (topic, stream, "position");
 
