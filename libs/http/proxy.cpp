@@ -278,7 +278,12 @@ asio::awaitable<void> ProxyRun::move_answer() {
     // It may answer before it has the whole request, and may still want the rest. The client's connection is
     // of no use afterwards: where that rest ends is not known.
     if (!request_done_) exchange_.close_ = true;
-    if (co_await send_answer_head(*answer)) {
+    auto instead = to_.intercept ? to_.intercept(answer->status, answer->headers) : std::nullopt;
+    if (instead) {
+      co_await exchange_.respond(std::move(*instead));
+      answer_begun_ = true;
+      answer_whole_ = exchange_.finished_;
+    } else if (co_await send_answer_head(*answer)) {
       if (answer->status == 101) {
         co_await pipe_answer();
       } else if (exchange_.head_ || has_no_body(answer->status)) {
