@@ -125,6 +125,55 @@ $$;
 
 ALTER FUNCTION metering.log_lock_partition(p integer) OWNER TO metering;
 
+CREATE TABLE metering.accounts (
+    org text NOT NULL COLLATE pg_catalog."C",
+    credits numeric(38,12) NOT NULL,
+    charged numeric(38,12) NOT NULL,
+    pending numeric(38,12) NOT NULL,
+    held_funded numeric(38,12) NOT NULL,
+    held_open numeric(38,12) NOT NULL,
+    rate numeric(38,12) NOT NULL,
+    base numeric(38,12) NOT NULL,
+    funded bigint NOT NULL,
+    open bigint NOT NULL,
+    era bigint NOT NULL
+)
+WITH (fillfactor='60');
+
+ALTER TABLE metering.accounts OWNER TO metering;
+
+CREATE TABLE metering.balance_deadlines (
+    org text NOT NULL COLLATE pg_catalog."C",
+    due_us bigint NOT NULL
+)
+WITH (fillfactor='60');
+
+ALTER TABLE metering.balance_deadlines OWNER TO metering;
+
+CREATE TABLE metering.bill_lines (
+    sandbox_uid text NOT NULL COLLATE pg_catalog."C",
+    start bigint NOT NULL,
+    ordinal integer NOT NULL,
+    org text NOT NULL COLLATE pg_catalog."C",
+    project text NOT NULL COLLATE pg_catalog."C",
+    sandbox_name text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL,
+    from_s bigint NOT NULL,
+    to_s bigint NOT NULL,
+    rate numeric(38,12) NOT NULL,
+    amount numeric(38,12) NOT NULL,
+    waived boolean NOT NULL,
+    CONSTRAINT bill_lines_check CHECK ((to_s > from_s)),
+    CONSTRAINT bill_lines_check1 CHECK ((amount =
+CASE
+    WHEN waived THEN (0)::numeric
+    ELSE (rate * ((to_s - from_s))::numeric)
+END)),
+    CONSTRAINT bill_lines_kind_check CHECK ((kind = ANY (ARRAY['Starting'::text, 'Running'::text, 'Stopping'::text])))
+);
+
+ALTER TABLE metering.bill_lines OWNER TO metering;
+
 CREATE TABLE metering.consumer_offsets (
     topic text NOT NULL,
     log_partition integer NOT NULL,
@@ -242,6 +291,31 @@ ALTER TABLE metering.parked ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE metering.postings (
+    org text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL COLLATE pg_catalog."C",
+    ref text NOT NULL COLLATE pg_catalog."C",
+    amount numeric(38,12) NOT NULL,
+    at_us bigint NOT NULL,
+    CONSTRAINT postings_kind_check CHECK ((kind = ANY (ARRAY['Credit'::text, 'Charge'::text])))
+);
+
+ALTER TABLE metering.postings OWNER TO metering;
+
+CREATE TABLE metering.prices (
+    version text NOT NULL COLLATE pg_catalog."C",
+    effective_us bigint NOT NULL,
+    cpu_per_vcpu_s numeric(38,12) NOT NULL,
+    memory_per_gib_s numeric(38,12) NOT NULL,
+    disk_per_gib_s numeric(38,12) NOT NULL,
+    published_us bigint NOT NULL,
+    CONSTRAINT prices_cpu_per_vcpu_s_check CHECK ((cpu_per_vcpu_s >= (0)::numeric)),
+    CONSTRAINT prices_disk_per_gib_s_check CHECK ((disk_per_gib_s >= (0)::numeric)),
+    CONSTRAINT prices_memory_per_gib_s_check CHECK ((memory_per_gib_s >= (0)::numeric))
+);
+
+ALTER TABLE metering.prices OWNER TO metering;
+
 CREATE VIEW metering.published_events AS
  SELECT events.log_partition,
     events."position",
@@ -261,11 +335,41 @@ CREATE TABLE metering.relay_offsets (
 
 ALTER TABLE metering.relay_offsets OWNER TO metering;
 
+CREATE TABLE metering.starts (
+    sandbox_uid text NOT NULL COLLATE pg_catalog."C",
+    start bigint NOT NULL,
+    org text NOT NULL COLLATE pg_catalog."C",
+    project text NOT NULL COLLATE pg_catalog."C",
+    sandbox_name text NOT NULL COLLATE pg_catalog."C",
+    open boolean NOT NULL,
+    rate numeric(38,12) NOT NULL,
+    hold numeric(38,12) NOT NULL,
+    started_us bigint,
+    stopping_us bigint,
+    from_s bigint NOT NULL,
+    cap_s bigint,
+    cap_due_s bigint,
+    era bigint NOT NULL,
+    capped boolean NOT NULL,
+    stop_ordered boolean NOT NULL
+);
+
+ALTER TABLE metering.starts OWNER TO metering;
+
 ALTER TABLE ONLY metering.events ATTACH PARTITION metering.events_0 FOR VALUES FROM ('1') TO ('10000001');
 
 ALTER TABLE ONLY metering.events ATTACH PARTITION metering.events_1 FOR VALUES FROM ('10000001') TO ('20000001');
 
 ALTER TABLE ONLY metering.events ATTACH PARTITION metering.events_2 FOR VALUES FROM ('20000001') TO ('30000001');
+
+ALTER TABLE ONLY metering.accounts
+    ADD CONSTRAINT accounts_pkey PRIMARY KEY (org);
+
+ALTER TABLE ONLY metering.balance_deadlines
+    ADD CONSTRAINT balance_deadlines_pkey PRIMARY KEY (org);
+
+ALTER TABLE ONLY metering.bill_lines
+    ADD CONSTRAINT bill_lines_pkey PRIMARY KEY (sandbox_uid, start, ordinal);
 
 ALTER TABLE ONLY metering.consumer_offsets
     ADD CONSTRAINT consumer_offsets_pkey PRIMARY KEY (topic, log_partition);
@@ -297,8 +401,24 @@ ALTER TABLE ONLY metering.parked
 ALTER TABLE ONLY metering.parked
     ADD CONSTRAINT parked_topic_log_partition_position_key UNIQUE (topic, log_partition, "position");
 
+ALTER TABLE ONLY metering.postings
+    ADD CONSTRAINT postings_pkey PRIMARY KEY (org, kind, ref);
+
+ALTER TABLE ONLY metering.prices
+    ADD CONSTRAINT prices_effective_us_key UNIQUE (effective_us);
+
+ALTER TABLE ONLY metering.prices
+    ADD CONSTRAINT prices_pkey PRIMARY KEY (version);
+
 ALTER TABLE ONLY metering.relay_offsets
     ADD CONSTRAINT relay_offsets_pkey PRIMARY KEY (log_partition);
+
+ALTER TABLE ONLY metering.starts
+    ADD CONSTRAINT starts_pkey PRIMARY KEY (sandbox_uid);
+
+CREATE INDEX balance_deadlines_due ON metering.balance_deadlines USING btree (due_us);
+
+CREATE INDEX bill_of_project ON metering.bill_lines USING btree (project, from_s, sandbox_uid, start, ordinal);
 
 CREATE INDEX events_by_stream ON ONLY metering.events USING btree (stream, version);
 
@@ -309,6 +429,12 @@ CREATE INDEX events_1_stream_version_idx ON metering.events_1 USING btree (strea
 CREATE INDEX events_2_stream_version_idx ON metering.events_2 USING btree (stream, version);
 
 CREATE INDEX parked_stream ON metering.parked USING btree (topic, stream, "position");
+
+CREATE INDEX starts_cap_due ON metering.starts USING btree (cap_due_s) WHERE (cap_due_s IS NOT NULL);
+
+CREATE INDEX starts_of_org ON metering.starts USING btree (org, sandbox_uid) WHERE open;
+
+CREATE INDEX starts_of_project ON metering.starts USING btree (project) WHERE open;
 
 ALTER INDEX metering.events_pkey ATTACH PARTITION metering.events_0_pkey;
 
