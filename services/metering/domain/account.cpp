@@ -133,4 +133,14 @@ std::optional<MoneySecond> stop_at(const State& state, Seconds stop_reserve) {
   return *end - stop_reserve.count();
 }
 
+std::optional<Instant> next_deadline(const State& state, Seconds stop_reserve, Instant after) {
+  const auto end = ends_at(state);
+  if (!end) return std::nullopt;
+  const Instant stop = to_instant(*end - stop_reserve.count());
+  const Instant over = to_instant(*end) + Micros(1);
+  if (stop > after) return stop;
+  if (over > after) return over;
+  return std::nullopt;
+}
+
 }  // namespace nodus::metering::account

@@ -144,5 +144,8 @@ std::optional<MoneySecond> ends_at(const State& state);
 std::optional<MoneySecond> exhausted_at(const State& state, int64_t era);
 // When stops must be ordered: the stop reserve before the end.
 std::optional<MoneySecond> stop_at(const State& state, Seconds stop_reserve);
+// The first instant after `after` at which the account must be looked at, if nothing changes: when stops must
+// be ordered, or just after its end.
+std::optional<Instant> next_deadline(const State& state, Seconds stop_reserve, Instant after);
 
 }  // namespace nodus::metering::account

@@ -1,0 +1,60 @@
+#include "services/metering/adapters/postgres/deadline_rows.hpp"
+
+#include "services/metering/adapters/postgres/rows.hpp"
+
+namespace nodus::metering {
+
+namespace {
+
+std::vector<SlotRef> slots_of(const pqxx::result& rows) {
+  std::vector<SlotRef> slots;
+  for (const auto& row : rows)
+    slots.push_back({SandboxUid(row[0].c_str()), row[1].as<int64_t>(), 0, OrgId(row[2].c_str()),
+                     ProjectId(row[3].c_str())});
+  return slots;
+}
+
+}  // namespace
+
+Result<std::vector<SlotRef>> PostgresDeadlineRows::due_caps(Instant now, int limit) {
+  const auto now_s = std::chrono::floor<Seconds>(now).time_since_epoch().count();
+  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<SlotRef>> {
+    return slots_of(
+        tx.exec_params("SELECT sandbox_uid, start, org, project FROM starts WHERE cap_due_s <= $1"
+                       " AND open ORDER BY cap_due_s LIMIT $2",
+                       now_s, limit));
+  });
+}
+
+Result<std::vector<OrgId>> PostgresDeadlineRows::due_balances(Instant now, int limit) {
+  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<OrgId>> {
+    std::vector<OrgId> orgs;
+    for (const auto& row :
+         tx.exec_params("SELECT org FROM balance_deadlines WHERE due_us <= $1 ORDER BY due_us LIMIT $2",
+                        to_micros(now), limit))
+      orgs.emplace_back(row[0].c_str());
+    return orgs;
+  });
+}
+
+Result<std::vector<SlotRef>> PostgresDeadlineRows::unstopped(const OrgId& org, const SandboxUid& after,
+                                                             int limit) {
+  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<SlotRef>> {
+    return slots_of(
+        tx.exec_params("SELECT sandbox_uid, start, org, project FROM starts WHERE org = $1 AND open"
+                       " AND sandbox_uid > $2 AND NOT stop_ordered AND stopping_us IS NULL"
+                       " ORDER BY sandbox_uid LIMIT $3",
+                       org.str(), after.str(), limit));
+  });
+}
+
+Result<std::optional<Instant>> PostgresDeadlineRows::earliest() {
+  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::optional<Instant>> {
+    const auto row = tx.exec1(
+        "SELECT least((SELECT min(due_us) FROM balance_deadlines),"
+        " (SELECT min(cap_due_s) * 1000000 FROM starts WHERE cap_due_s IS NOT NULL AND open))");
+    return instant_of(row[0]);
+  });
+}
+
+}  // namespace nodus::metering

@@ -1,0 +1,38 @@
+#include "services/metering/adapters/postgres/read_models.hpp"
+#include "services/metering/adapters/postgres/rows.hpp"
+
+namespace nodus::metering {
+
+namespace {
+constexpr Seconds kReadAgain{30};
+}
+
+std::vector<PriceVersion> read_prices(pqxx::work& tx) {
+  std::vector<PriceVersion> book;
+  for (const auto& row : tx.exec("SELECT version, effective_us, cpu_per_vcpu_s, memory_per_gib_s,"
+                                 " disk_per_gib_s FROM prices ORDER BY effective_us"))
+    book.push_back({row[0].as<std::string>(), from_micros(row[1].as<int64_t>()), money_of(row[2]),
+                    money_of(row[3]), money_of(row[4])});
+  return book;
+}
+
+Result<std::optional<PriceVersion>> PostgresLookups::price_in_force(eventlog::Unit& unit, Instant at) {
+  std::lock_guard lock(mutex_);
+  if (in_force(book_, at) == nullptr || at >= read_at_ + kReadAgain || at < read_at_) {
+    book_ = read_prices(*unit.sql());
+    read_at_ = at;
+  }
+  const auto* price = in_force(book_, at);
+  if (price == nullptr) return std::nullopt;
+  return *price;
+}
+
+Result<std::optional<Money>> PostgresLookups::posted_credit(eventlog::Unit& unit, const OrgId& org,
+                                                            const std::string& id) {
+  const auto rows = unit.sql()->exec_params(
+      "SELECT amount FROM postings WHERE org = $1 AND kind = 'Credit' AND ref = $2", org.str(), id);
+  if (rows.empty()) return std::nullopt;
+  return money_of(rows[0][0]);
+}
+
+}  // namespace nodus::metering

@@ -1,0 +1,122 @@
+#include "services/metering/app/deadlines.hpp"
+
+#include <algorithm>
+
+#include "libs/telemetry/log.hpp"
+#include "libs/telemetry/metrics.hpp"
+#include "services/metering/app/streams.hpp"
+
+namespace nodus::metering {
+
+namespace {
+constexpr int kPage = 256;
+constexpr Millis kShortestWait{20};  // many commits wake the thread; one look serves them all
+}  // namespace
+
+Deadlines::Deadlines(const Clock& clock, eventlog::EventLog& log, Works& works, DeadlineRows& rows,
+                     const Watermark& watermark, DeadlineOptions options)
+    : clock_(clock),
+      log_(log),
+      works_(works),
+      rows_(rows),
+      watermark_(watermark),
+      options_(options),
+      began_(clock.now()) {}
+
+Deadlines::~Deadlines() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Deadlines::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void Deadlines::wake() {
+  {
+    std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  wake_.notify_one();
+}
+
+void Deadlines::run() {
+  auto failures =
+      metrics::counter("nodus_metering_deadline_failures_total", "Looks at money deadlines that failed");
+  while (true) {
+    Millis wait = options_.poll;
+    if (auto more = run_due(); !more) {
+      failures.add();
+      log::warn("metering.deadlines_wait", {{"error", more.error().message}});
+    } else if (*more) {
+      wait = kShortestWait;
+    } else if (auto next = rows_.earliest(); next && *next) {
+      const auto until = std::chrono::ceil<Millis>(**next - clock_.now());
+      wait = std::clamp(until, kShortestWait, options_.poll);
+    }
+    std::unique_lock lock(mutex_);
+    if (wake_.wait_for(lock, kShortestWait, [this] { return stopping_; })) return;
+    wake_.wait_for(lock, wait - kShortestWait, [this] { return stopping_ || woken_; });
+    if (stopping_) return;
+    woken_ = false;
+  }
+}
+
+// What is due up to here may be judged now: the facts up to it are known, or were waited for long enough.
+Instant Deadlines::horizon() const {
+  const Instant now = clock_.now();
+  if (now < began_ + options_.bus_patience) return std::min(now, watermark_.at());
+  return std::min(now, std::max(watermark_.at(), now - options_.bus_patience));
+}
+
+Result<bool> Deadlines::run_due() {
+  const Instant due = horizon();
+  // One organization's failure does not keep the others waiting; the first error is told at the end.
+  std::optional<Error> failed;
+  const auto keep = [&](Result<void> done) {
+    if (!done && !failed) failed = std::move(done.error());
+  };
+  const auto caps = rows_.due_caps(due, kPage);
+  if (!caps) return std::unexpected(caps.error());
+  keep(judge(*caps));
+  const auto orgs = rows_.due_balances(due, kPage);
+  if (!orgs) return std::unexpected(orgs.error());
+  for (const auto& org : *orgs) keep(judge_balance(org));
+  if (failed) return std::unexpected(std::move(*failed));
+  return caps->size() == kPage || orgs->size() == kPage;
+}
+
+Result<void> Deadlines::run_all(const std::vector<eventlog::Work>& works) {
+  if (works.empty()) return {};
+  std::optional<Error> failed;
+  for (auto& answer : log_.run(works)) {
+    if (!answer && !failed) failed = std::move(answer.error());
+  }
+  if (failed) return std::unexpected(std::move(*failed));
+  return {};
+}
+
+Result<void> Deadlines::judge(const std::vector<SlotRef>& slots) {
+  std::vector<eventlog::Work> works;
+  for (const auto& slot : slots) works.push_back(works_.on_start(JudgeMoney{slot}));
+  return run_all(works);
+}
+
+Result<void> Deadlines::judge_balance(const OrgId& org) {
+  const auto head = log_.head(account_stream(org));
+  if (!head) return std::unexpected(head.error());
+  for (SandboxUid after;;) {
+    const auto slots = rows_.unstopped(org, after, kPage);
+    if (!slots) return std::unexpected(slots.error());
+    if (slots->empty()) break;
+    if (auto judged = judge(*slots); !judged) return std::unexpected(std::move(judged.error()));
+    after = slots->back().uid;
+  }
+  return run_all({works_.on_account(JudgeBalance{org}), works_.account_judged(org, head->version)});
+}
+
+}  // namespace nodus::metering

@@ -1,0 +1,49 @@
+// What metering's use cases need from outside.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libs/eventlog/event_log.hpp"
+#include "services/metering/domain/decide.hpp"
+
+namespace nodus::metering {
+
+// Questions asked inside of a decision, in its transaction.
+class Lookups {
+ public:
+  virtual ~Lookups() = default;
+  virtual Result<std::optional<PriceVersion>> price_in_force(eventlog::Unit& unit, Instant at) = 0;
+  // The amount of a credit that is posted already.
+  virtual Result<std::optional<Money>> posted_credit(eventlog::Unit& unit, const OrgId& org,
+                                                     const std::string& id) = 0;
+};
+
+// Read models, written with the events they follow from.
+class Projections {
+ public:
+  virtual ~Projections() = default;
+  virtual void charge_changed(eventlog::Unit& unit, const SandboxUid& uid, const charge::State& before,
+                              const charge::State& after, std::span<const charge::Event> events) = 0;
+  // `due`: when to look at the account next.
+  virtual void account_changed(eventlog::Unit& unit, const account::State& after,
+                               std::span<const account::Event> events, std::optional<Instant> due) = 0;
+  virtual void deadline_moved(eventlog::Unit& unit, const OrgId& org, std::optional<Instant> due) = 0;
+  // A cap that was due by `now` was judged: it is not due again.
+  virtual void cap_judged(eventlog::Unit& unit, const SandboxUid& uid, Instant now) = 0;
+};
+
+// Rows that deadlines are found by.
+class DeadlineRows {
+ public:
+  virtual ~DeadlineRows() = default;
+  virtual Result<std::vector<SlotRef>> due_caps(Instant now, int limit) = 0;
+  virtual Result<std::vector<OrgId>> due_balances(Instant now, int limit) = 0;
+  // Open starts of an organization without a stop order, by uid.
+  virtual Result<std::vector<SlotRef>> unstopped(const OrgId& org, const SandboxUid& after, int limit) = 0;
+  virtual Result<std::optional<Instant>> earliest() = 0;
+};
+
+}  // namespace nodus::metering

@@ -1,0 +1,114 @@
+#include "services/metering/app/works.hpp"
+
+#include "services/metering/app/streams.hpp"
+
+namespace nodus::metering {
+
+namespace {
+
+template <class Event>
+std::vector<eventlog::Event> encoded(const std::vector<Event>& events) {
+  std::vector<eventlog::Event> result;
+  for (const auto& event : events) {
+    auto bytes = codec::encode(event);
+    result.push_back({std::move(bytes.type), std::move(bytes.payload)});
+  }
+  return result;
+}
+
+const OrgId& org_of(const AccountCommand& command) {
+  return std::visit([](const auto& c) -> const OrgId& { return c.org; }, command);
+}
+
+}  // namespace
+
+eventlog::Work Works::on_start(Command command) {
+  const SlotRef& slot = slot_of(command);
+  return {.key = "",
+          .input_hash = "",
+          .streams = {account_stream(slot.org), charge_stream(slot.uid)},
+          .decide = [this, command = std::move(command)](eventlog::Unit& unit) {
+            return decide_start(unit, command);
+          }};
+}
+
+eventlog::Work Works::on_account(AccountCommand command) {
+  return {.key = "",
+          .input_hash = "",
+          .streams = {account_stream(org_of(command))},
+          .decide = [this, command = std::move(command)](eventlog::Unit& unit) {
+            return decide_account(unit, command);
+          }};
+}
+
+eventlog::Work Works::account_judged(const OrgId& org, int64_t seen) {
+  return {.key = "",
+          .input_hash = "",
+          .streams = {account_stream(org)},
+          .decide = [this, org, seen](eventlog::Unit& unit) -> Result<std::string> {
+            const auto stream = account_stream(org);
+            if (unit.head(stream).version != seen) return "";
+            const auto state = eventlog::load<Accounts, Accounts>(unit, stream);
+            if (!state) return std::unexpected(state.error());
+            projections_.deadline_moved(
+                unit, org, account::next_deadline(*state, durations_.stop_reserve, clock_.now()));
+            return "";
+          }};
+}
+
+Result<std::string> Works::decide_start(eventlog::Unit& unit, const Command& command) {
+  const SlotRef& slot = slot_of(command);
+  const auto charge_name = charge_stream(slot.uid);
+  const auto charge = eventlog::load<Charges, Charges>(unit, charge_name);
+  if (!charge) return std::unexpected(charge.error());
+  const auto account = eventlog::load<Accounts, Accounts>(unit, account_stream(slot.org));
+  if (!account) return std::unexpected(account.error());
+
+  auto with = context(clock_.now());
+  if (std::holds_alternative<JudgeOffer>(command)) {
+    auto price = lookups_.price_in_force(unit, with.now);
+    if (!price) return std::unexpected(std::move(price.error()));
+    with.price = std::move(*price);
+  }
+  const auto events = decide(*charge, *account, command, with);
+  if (!events) return std::unexpected(events.error());
+  if (!events->charge.empty()) {
+    auto after = *charge;
+    for (const auto& event : events->charge) charge::evolve(after, event);
+    unit.append(charge_name, encoded(events->charge), codec::encode_state(after), charge::kStateVersion);
+    projections_.charge_changed(unit, slot.uid, *charge, after, events->charge);
+  }
+  append(unit, slot.org, *account, events->account, with.now);
+  if (std::holds_alternative<JudgeMoney>(command)) projections_.cap_judged(unit, slot.uid, with.now);
+  return "";
+}
+
+Result<std::string> Works::decide_account(eventlog::Unit& unit, AccountCommand command) {
+  const OrgId org = org_of(command);
+  const auto account = eventlog::load<Accounts, Accounts>(unit, account_stream(org));
+  if (!account) return std::unexpected(account.error());
+  if (auto* credit = std::get_if<PostCredit>(&command)) {
+    const auto posted = lookups_.posted_credit(unit, org, credit->id);
+    if (!posted) return std::unexpected(posted.error());
+    credit->posted = *posted;
+  }
+  const auto with = context(clock_.now());
+  const auto events = decide(*account, command, with);
+  if (!events) return std::unexpected(events.error());
+  append(unit, org, *account, *events, with.now);
+  return events->empty() ? "repeated" : "done";
+}
+
+void Works::append(eventlog::Unit& unit, const OrgId& org, const account::State& before,
+                   const std::vector<account::Event>& events, Instant now) {
+  if (events.empty()) return;
+  auto after = before;
+  for (const auto& event : events) account::evolve(after, event);
+  unit.append(account_stream(org), encoded(events), codec::encode_state(after), account::kStateVersion);
+  // Stops that may be due already are looked for at once; account_judged() moves the deadline on.
+  auto due = account::next_deadline(after, durations_.stop_reserve, Instant());
+  if (!after.exhaustions.empty()) due = now;
+  projections_.account_changed(unit, after, events, due);
+}
+
+}  // namespace nodus::metering

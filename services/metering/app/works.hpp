@@ -1,0 +1,38 @@
+// The use cases: each command as a Work over charge/<uid> and account/<org>.
+#pragma once
+
+#include "libs/base/clock.hpp"
+#include "services/metering/app/ports.hpp"
+
+namespace nodus::metering {
+
+struct Durations {
+  Seconds hold{75};          // what a start must be able to pay: 60 s and the stop reserve
+  Seconds stop_reserve{15};  // how long before the end of the balance stops are ordered
+};
+
+// Thread-safe. The Works refer to it, so it lives longer than they do.
+class Works {
+ public:
+  Works(const Clock& clock, Durations durations, Lookups& lookups, Projections& projections)
+      : clock_(clock), durations_(durations), lookups_(lookups), projections_(projections) {}
+
+  eventlog::Work on_start(Command command);
+  eventlog::Work on_account(AccountCommand command);
+  // The account was looked at as of `seen` (its version): if nothing changed since, its deadline moves on.
+  eventlog::Work account_judged(const OrgId& org, int64_t seen);
+
+ private:
+  Result<std::string> decide_start(eventlog::Unit& unit, const Command& command);
+  Result<std::string> decide_account(eventlog::Unit& unit, AccountCommand command);
+  void append(eventlog::Unit& unit, const OrgId& org, const account::State& before,
+              const std::vector<account::Event>& events, Instant now);
+  Context context(Instant now) const { return {now, durations_.hold, durations_.stop_reserve, std::nullopt}; }
+
+  const Clock& clock_;
+  const Durations durations_;
+  Lookups& lookups_;
+  Projections& projections_;
+};
+
+}  // namespace nodus::metering

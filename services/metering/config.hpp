@@ -1,0 +1,29 @@
+// Everything that can be set. Defaults are the spec's values.
+#pragma once
+
+#include <string>
+
+#include "libs/bus/bus.hpp"
+#include "libs/config/config.hpp"
+#include "libs/http/server.hpp"
+#include "services/metering/app/deadlines.hpp"
+
+namespace nodus::metering {
+
+struct Config {
+  http::ServerOptions http;
+  pg::ConnectOptions database;
+  int pool = 8;
+  int log_partitions = 4;
+  bus::TransportOptions bus;
+  std::string log_level;
+  Durations durations;
+  DeadlineOptions deadlines;
+  Micros price_lead{300'000'000};
+  std::string identity_secret;
+};
+
+// Every fault at once, one cause each. `printed`: the effective values, secrets hidden.
+Result<Config> read_config(const std::string& path, std::string* printed);
+
+}  // namespace nodus::metering

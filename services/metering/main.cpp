@@ -1,0 +1,54 @@
+#include <CLI/CLI.hpp>
+
+#include <fmt/core.h>
+
+#include "libs/base/signals.hpp"
+#include "services/metering/service.hpp"
+
+using namespace nodus;
+
+int main(int argc, char** argv) {
+  block_termination();
+  CLI::App app("The metering service: prices, rates, holds, charges, credits and the bill.",
+               "nodus-metering");
+  std::string path, org, amount, id, file, topic, stream;
+  bool print = false;
+  app.add_option("--config", path, "YAML file")->required();
+  app.add_flag("--print-config", print, "print the effective configuration and end");
+  auto* grant = app.add_subcommand("grant", "post a credit, once per id");
+  grant->add_option("--org", org)->required();
+  grant->add_option("--amount", amount, "USD, such as 100.00")->required();
+  grant->add_option("--id", id, "of the grant")->required();
+  auto* prices = app.add_subcommand("prices", "publish the new versions of a price book");
+  prices->add_option("--file", file, "YAML, see prices.example.yaml")->required();
+  auto* audit = app.add_subcommand("audit", "check the ledger; exit code 1 on a fault");
+  auto* parked = app.add_subcommand("parked", "messages that could not be applied");
+  auto* list = parked->add_subcommand("list");
+  auto* replay = parked->add_subcommand("replay");
+  auto* skip = parked->add_subcommand("skip");
+  parked->require_subcommand(1);
+  for (auto* command : {replay, skip}) {
+    command->add_option("--topic", topic)->required();
+    command->add_option("--stream", stream)->required();
+  }
+  app.require_subcommand(0, 1);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  std::string printed;
+  const auto config = metering::read_config(path, &printed);
+  if (!config) return metering::complain(config.error(), 2);
+  if (print) {
+    fmt::print("{}", printed);
+    return 0;
+  }
+  if (*grant) return metering::grant(*config, org, amount, id);
+  if (*prices) return metering::publish(*config, file);
+  if (*audit) return metering::run_audit(*config);
+  if (*list) return metering::parked_list(*config);
+  if (*replay) return metering::parked_replay(*config, topic, stream);
+  if (*skip) return metering::parked_skip(*config, topic, stream);
+  return metering::serve(*config);
+}

@@ -1,0 +1,89 @@
+#include "services/metering/service.hpp"
+
+#include "libs/base/signals.hpp"
+#include "libs/eventlog/postgres_log.hpp"
+#include "libs/telemetry/log.hpp"
+#include "libs/telemetry/metrics.hpp"
+#include "services/metering/adapters/http/bill_route.hpp"
+#include "services/metering/adapters/inputs.hpp"
+#include "services/metering/adapters/postgres/deadline_rows.hpp"
+#include "services/metering/adapters/postgres/read_models.hpp"
+
+namespace nodus::metering {
+
+namespace {
+
+constexpr int kMissing = 2;
+
+double seconds(Micros micros) {
+  return std::chrono::duration<double>(micros).count();
+}
+
+std::unique_ptr<bus::Consumer> consume(const Config& config, const Clock& clock, eventlog::EventLog& log,
+                                       pg::Pool& pool, Works& works, Watermark& watermark) {
+  auto open = [&config, &clock, &watermark](bus::OffsetOf offset_of) -> Result<std::unique_ptr<bus::Source>> {
+    auto source = bus::make_source(config.bus, kSchedulerTopic, "nodus-metering", config.database,
+                                   std::move(offset_of));
+    if (!source) return source;
+    return watched(std::move(*source), clock, watermark);
+  };
+  return bus::make_consumer(kSchedulerTopic, std::move(open), log, pool, scheduler_route(works));
+}
+
+}  // namespace
+
+int serve(const Config& config) {
+  log::init("metering", config.log_level);
+  const SystemClock clock;
+  pg::Pool pool(config.database, config.pool);
+  if (auto ranges = eventlog::ensure_ranges(pool); !ranges) return complain(ranges.error(), kMissing);
+  auto events = eventlog::make_postgres_log(clock, pool, config.log_partitions);
+  if (!events) return complain(events.error(), kMissing);
+
+  PostgresLookups lookups;
+  PostgresProjections projections;
+  PostgresDeadlineRows rows(pool);
+  Watermark watermark;
+  Works works(clock, config.durations, lookups, projections);
+  Deadlines deadlines(clock, **events, works, rows, watermark, config.deadlines);
+
+  auto relay = bus::make_relay(config.bus, "metering", **events, config.database);
+  if (!relay) return complain(relay.error(), kMissing);
+  (*events)->on_commit([&](const std::vector<eventlog::Recorded>&) {
+    (*relay)->nudge();
+    deadlines.wake();
+  });
+  const auto oldest = metrics::gauge_callback("nodus_log_oldest_transaction_seconds",
+                                              "Age of the oldest transaction of this service", [&] {
+                                                const auto ages = (*events)->ages();
+                                                return ages ? seconds(ages->oldest_transaction) : -1;
+                                              });
+  const auto lag = metrics::gauge_callback("nodus_metering_watermark_age_seconds",
+                                           "How far behind the scheduler's facts may be",
+                                           [&] { return seconds(clock.now() - watermark.at()); });
+
+  http::Server server(config.http);
+  const BillDeps bill{clock, pool, **events, config.identity_secret};
+  server.route(
+      {.method = "GET", .pattern = "/v1/bill", .name = "bill", .handler = [&](const http::Request& request) {
+         return answer_bill(bill, request);
+       }});
+  server.health_routes([&] {
+    return pool.with_tx([](pqxx::work& tx) -> Result<void> {
+      tx.exec1("SELECT 1");
+      return {};
+    });
+  });
+  if (auto started = server.start(); !started) return complain(started.error(), kMissing);
+  auto consumer = consume(config, clock, **events, pool, works, watermark);
+  deadlines.start();
+  log::info("service.started", {{"port", int64_t{server.port()}}, {"bus", config.bus.kind}});
+
+  const int signal = wait_for_termination();
+  log::info("service.draining", {{"signal", int64_t{signal}}});
+  server.stop();
+  consumer->stop();
+  return 0;
+}
+
+}  // namespace nodus::metering
