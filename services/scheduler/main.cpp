@@ -1,4 +1,3 @@
-// nodus-scheduler: machines, offers, slots, leases. See README.md.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -12,8 +11,7 @@ using namespace nodus;
 
 namespace {
 
-// Exit code 2: configuration, or a missing dependency.
-int refuse(const Error& error) {
+int refuse(const Error& error) {  // configuration, or a missing dependency
   if (error.causes.empty()) fmt::print(stderr, "nodus-scheduler: {}\n", error.message);
   for (const auto& cause : error.causes)
     fmt::print(stderr, "nodus-scheduler: {}: {}\n", cause.field, cause.message);
