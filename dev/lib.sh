@@ -24,7 +24,7 @@ step() {
     sleep 0.2
     tick=$((tick + 1))
     if [ $((tick % 75)) = 0 ]; then
-      last=$(tail -n 1 "$log" 2>/dev/null | tr -dc '[:print:]' | cut -c1-90)
+      last=$(tail -n 1 "$log" 2>/dev/null | sed 's/\x1b\[[0-9;]*[A-Za-z]//g' | tr -dc '[:print:]' | cut -c1-90)
       printf '  . %ss  %s\n' $((SECONDS - began)) "$last"
     fi
   done
