@@ -24,7 +24,8 @@ fs::path nodus_home() {
   return home != nullptr ? fs::path(home) : fs::path(NODUS_SOURCE) / ".nodus";
 }
 
-Node::Node(const std::string& runtime, std::string pool) : runtime_(runtime), pool_(std::move(pool)) {
+Node::Node(const std::string& runtime, std::string pool, fs::path helper)
+    : runtime_(runtime), pool_(std::move(pool)), helper_(std::move(helper)) {
   if (::geteuid() != 0) throw std::runtime_error("This test makes containers: run it as root.");
   std::string pattern = (fs::temp_directory_path() / "nodus-test-XXXXXX").native();
   if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
@@ -41,7 +42,7 @@ void Node::reopen() {
   auto host =
       LinuxHost::make({.state = state(),
                        .images = directory_ / "images",
-                       .helper = NODUS_PROBE_INIT,
+                       .helper = helper_,
                        .pool = pool_,
                        .resolvers = {"192.0.2.53"}},
                       [this](const fs::path& root) {

@@ -22,7 +22,9 @@ struct Answer {
 class Node {
  public:
   // runtime: "runsc" or "runc"
-  explicit Node(const std::string& runtime, std::string pool = "10.217.0.0/20");
+  // helper: PID 1 of the Sandboxes.
+  explicit Node(const std::string& runtime, std::string pool = "10.217.0.0/20",
+                std::filesystem::path helper = NODUS_PROBE_INIT);
   ~Node();  // purges
 
   LinuxHost& host() { return *host_; }
@@ -39,6 +41,7 @@ class Node {
  private:
   std::string runtime_;
   std::string pool_;
+  std::filesystem::path helper_;
   std::filesystem::path directory_;
   std::unique_ptr<LinuxHost> host_;
   std::unique_ptr<SlotStore> store_;
