@@ -23,6 +23,7 @@ struct Call {
   bool too_large = false;  // the collected answer
   bool ended = false;      // on_body said so
   bool idle = false;       // no byte for too long
+  bool cancelled = false;
   curl_off_t moved = 0;
   Steady::time_point moved_at = Steady::now();
 };
@@ -74,7 +75,8 @@ int watch(void* user, curl_off_t, curl_off_t down, curl_off_t, curl_off_t up) {
     call.moved_at = Steady::now();
   }
   call.idle = call.request.idle_time > Millis(0) && Steady::now() - call.moved_at > call.request.idle_time;
-  return call.idle ? 1 : 0;
+  call.cancelled = call.request.cancelled && call.request.cancelled();
+  return call.idle || call.cancelled ? 1 : 0;
 }
 
 Error client_error(Code code, std::string reason, std::string message) {
@@ -98,6 +100,8 @@ Error error_of(CURLcode code, CURL* curl, const Call& call) {
     return client_error(Code::kTooLarge, "ResponseTooLarge",
                         fmt::format("The answer is larger than {} bytes.", call.request.response_limit));
   if (call.idle) return timed_out();
+  if (call.cancelled)
+    return client_error(Code::kUnavailable, "Cancelled", "The call was ended by its caller.");
   long sent = 0;
   curl_easy_getinfo(curl, CURLINFO_REQUEST_SIZE, &sent);
   switch (code) {

@@ -26,6 +26,9 @@ struct ClientRequest {
   Millis connect_time{3'000};
   Millis total_time{30'000};  // 0: none
   Millis idle_time{0};        // no byte for so long ends the call; 0: none
+  // Asked about once a second; true ends the call as Unavailable/Cancelled. For a long poll at the end of a
+  // program.
+  std::function<bool()> cancelled;
 };
 
 class Client {
