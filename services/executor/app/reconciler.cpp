@@ -190,6 +190,12 @@ void Reconciler::container_ended(const SlotKey& key) {
 std::vector<SlotReport> Reconciler::reports() const {
   std::vector<SlotReport> reports;
   const std::lock_guard lock(mutex_);
+  // What was heard and waits for its turn counts as begun: silence would mean that it is not here.
+  for (const auto& [key, order] : orders_) {
+    const auto found = slots_.find(key);
+    if (found == slots_.end() || !found->second.record)
+      reports.push_back({.key = key, .phase = order.stop ? Phase::kStopping : Phase::kStarting});
+  }
   for (const auto& [key, slot] : slots_) {
     if (!slot.record) continue;
     reports.push_back({key, slot.record->phase, slot.record->failure, slot.record->message,

@@ -57,7 +57,7 @@ void Node::reopen() {
 }
 
 Node::~Node() {
-  if (host_ && std::filesystem::exists(state() / "runtime"))
+  if (host_)
     if (auto purged = host_->purge(); !purged)
       std::fprintf(stderr, "purge: %s\n", purged.error().message.c_str());
   host_.reset();

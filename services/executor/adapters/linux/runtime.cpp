@@ -80,6 +80,8 @@ class OciRuntime final : public Runtime {
   }
 
   Result<std::vector<std::string>> list() override {
+    std::error_code error;
+    if (!fs::exists(root_, error)) return std::vector<std::string>{};
     auto outcome = call({"list", "--quiet"});
     if (!outcome) return std::unexpected(outcome.error());
     if (outcome->exit_code != 0)
@@ -124,15 +126,15 @@ class OciRuntime final : public Runtime {
 
 // --directfs=false: the sentry runs as nobody without capabilities. --overlay2=none: writes go to the slot's
 // own disk and end at its quota, not into the machine's memory. --host-uds=create: the helper's socket.
-std::unique_ptr<Runtime> make_runsc(std::string binary, fs::path root) {
+std::unique_ptr<Runtime> make_runsc(std::string binary, const fs::path& root) {
   return std::make_unique<OciRuntime>(
-      "runsc", std::move(binary), std::move(root),
+      "runsc", std::move(binary), root / "runsc",
       std::vector<std::string>{"--platform=systrap", "--directfs=false", "--overlay2=none",
                                "--host-uds=create", "--network=sandbox"});
 }
 
-std::unique_ptr<Runtime> make_runc(std::string binary, fs::path root) {
-  return std::make_unique<OciRuntime>("runc", std::move(binary), std::move(root), std::vector<std::string>{});
+std::unique_ptr<Runtime> make_runc(std::string binary, const fs::path& root) {
+  return std::make_unique<OciRuntime>("runc", std::move(binary), root / "runc", std::vector<std::string>{});
 }
 
 }  // namespace nodus::executor

@@ -27,8 +27,8 @@ class Runtime {
   virtual Result<std::vector<std::string>> list() = 0;       // all ids, running or not
 };
 
-// `root` is the runtime's state directory.
-std::unique_ptr<Runtime> make_runsc(std::string binary, std::filesystem::path root);
-std::unique_ptr<Runtime> make_runc(std::string binary, std::filesystem::path root);
+// `root` is where the runtimes of this node keep their state; each has a directory of its own in it.
+std::unique_ptr<Runtime> make_runsc(std::string binary, const std::filesystem::path& root);
+std::unique_ptr<Runtime> make_runc(std::string binary, const std::filesystem::path& root);
 
 }  // namespace nodus::executor
