@@ -113,9 +113,9 @@ void Sandbox::make_root() {
   chmod((root() / "tmp").c_str(), 01777);
   fs::copy_file(busybox, root() / "bin/busybox");
   std::ofstream(root() / "etc/passwd") << "root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/workspace:/bin/sh\n";
-  for (const char* name :
-       {"sh",     "echo",  "cat", "sleep", "id",    "ls", "head", "dd",   "yes",  "true",  "false", "kill",
-        "setsid", "nohup", "env", "pwd",   "mkdir", "rm", "seq",  "grep", "test", "touch", "chmod"})
+  for (const char* name : {"sh",   "echo",   "cat",  "sleep",  "id",    "ls",    "head", "dd",    "yes",
+                           "true", "false",  "kill", "setsid", "nohup", "env",   "pwd",  "mkdir", "rm",
+                           "ln",   "mkfifo", "seq",  "grep",   "test",  "touch", "chmod"})
     fs::create_symlink("busybox", root() / "bin" / name);
 }
 
