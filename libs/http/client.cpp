@@ -64,7 +64,8 @@ size_t take_body(char* text, size_t, size_t size, void* user) {
 }
 
 size_t give_body(char* into, size_t, size_t space, void* user) {
-  return static_cast<Call*>(user)->request.read_body(into, space);
+  const size_t given = static_cast<Call*>(user)->request.read_body(into, space);
+  return given <= space ? given : size_t{CURL_READFUNC_ABORT};
 }
 
 // libcurl calls it about once a second, and whenever bytes move.

@@ -18,7 +18,7 @@ struct ClientRequest {
   Headers headers;
   std::string body;
   std::function<size_t(char* into, size_t space)>
-      read_body;                     // instead of body: streamed, chunked; 0 at the end
+      read_body;  // instead of body: streamed, chunked; 0 at the end, SIZE_MAX to give up (BodyUnreadable)
   std::optional<int64_t> body_size;  // with read_body: sent as Content-Length
   // Called with each part of a 2xx body as it arrives; false ends the call. Without it the body is collected.
   std::function<bool(std::string_view)> on_body;

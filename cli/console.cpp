@@ -1,0 +1,92 @@
+#include "cli/console.hpp"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace nodus::cli {
+
+namespace {
+
+constexpr Micros kQuiet = Seconds(2);
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kNext{
+    {{"InsufficientCredits", "Add credits, then try again."},
+     {"BudgetExceeded",
+      "Raise maxCostUSD (apply the manifest again with a higher one) or the Budget, then try again."},
+     {"AlreadyExists", "Delete the Sandbox and create it again to change its image, shape or lifecycle."},
+     {"SandboxFailed", "nodus get sb/NAME -o yaml shows why; nodus start sb/NAME tries again."},
+     {"SandboxNotRunning", "It is being deleted; wait until it is gone, then create it again."},
+     {"Unauthorized", "Set NODUS_API_KEY to a valid key."},
+     {"Unauthenticated", "Set NODUS_API_KEY to a valid key."},
+     {"FileTooLarge", "Split the file, or compress it."},
+     {"TooManyRequests", "Wait for a command to end, then try again."}}};
+
+std::string_view next_step(const Error& error) {
+  for (const auto& [reason, text] : kNext)
+    if (reason == error.reason) return text;
+  if (error.code == Code::kNotFound && error.reason == "NotFound")
+    return "nodus get sandboxes lists what is there.";
+  if (error.code == Code::kUnauthenticated) return "Set NODUS_API_KEY to a valid key.";
+  return "";
+}
+
+char interrupt_sentence[256];
+char interrupt_path[4096];
+
+void interrupted(int) {
+  [[maybe_unused]] const ssize_t ignored =
+      write(STDERR_FILENO, interrupt_sentence, strlen(interrupt_sentence));
+  if (interrupt_path[0]) unlink(interrupt_path);
+  _exit(130);
+}
+
+}  // namespace
+
+int report(Console& console, const Error& error) {
+  std::string text = error.message;
+  if (!error.reason.empty() && error.reason != "Unknown" && error.reason != "LocalFault")
+    text += fmt::format(" ({})", error.reason);
+  console.err << "error: " << text << "\n";
+  for (const Cause& cause : error.causes)
+    console.err << "  " << cause.field << (cause.field.empty() ? "" : ": ") << cause.message << "\n";
+  if (const std::string_view next = next_step(error); !next.empty()) console.err << next << "\n";
+  const bool unreachable = error.reason == "ConnectionFailed" || error.reason == "ConnectionLost" ||
+                           error.reason == "RequestTimedOut";
+  if (unreachable) return kUnreachable;
+  return error.reason == "LocalFault" ? kUsage : kRefused;
+}
+
+int usage_error(Console& console, const std::string& sentence) {
+  console.err << "error: " << sentence << "\n";
+  return kUsage;
+}
+
+Progress::Progress(Console& console, std::string sentence)
+    : console_(console), sentence_(std::move(sentence)), begun_(console.clock->boot()) {}
+
+void Progress::waiting() {
+  if (shown_ || !console_.err_is_terminal || console_.clock->boot() - begun_ < kQuiet) return;
+  shown_ = true;
+  console_.err << sentence_ << std::endl;
+}
+
+void on_interrupt(const std::string& sentence, const std::string& unlink_path) {
+  interrupt_path[0] = '\0';
+  interrupt_sentence[0] = '\0';
+  strncpy(interrupt_sentence, sentence.c_str(), sizeof interrupt_sentence - 1);
+  if (unlink_path.size() < sizeof interrupt_path) strcpy(interrupt_path, unlink_path.c_str());
+}
+
+void install_interrupt_handler() {
+  struct sigaction action{};
+  action.sa_handler = interrupted;
+  sigaction(SIGINT, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+}  // namespace nodus::cli

@@ -1,0 +1,371 @@
+// The whole CLI against a small server that plays the API.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <boost/json.hpp>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+
+#include "cli/commands.hpp"
+#include "libs/base/random.hpp"
+#include "tests/unit/http/raw.hpp"
+
+namespace nodus::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+namespace json = boost::json;
+using http::Exchange;
+using http::Request;
+using http::Response;
+template <class T = void>
+using Task = boost::asio::awaitable<T>;
+
+const std::string kBase = "/apis/nodus.dev/v1/namespaces/dev";
+
+class Cli : public testing::Test {
+ protected:
+  Cli() {
+    directory_ = std::filesystem::path(testing::TempDir()) / ("nodus-cli-" + random_uuid());
+    std::filesystem::create_directory(directory_);
+  }
+  ~Cli() override { std::filesystem::remove_all(directory_); }
+
+  void on(const std::string& method, const std::string& path, http::Handler handler) {
+    host_.add(method, kBase + path, [this, handler = std::move(handler)](const Request& request) {
+      std::lock_guard lock(mutex_);
+      seen_.push_back(request);
+      return handler(request);
+    });
+  }
+  int run(const std::vector<std::string>& args) {
+    if (host_.server.port() == 0) host_.start();
+    in_.clear();
+    out_.str("");
+    err_.str("");
+    Console console{.in = in_,
+                    .out = out_,
+                    .err = err_,
+                    .in_is_terminal = false,
+                    .err_is_terminal = terminal_,
+                    .environment = {{"NODUS_API", host_.url(kBase)}, {"NODUS_API_KEY", "secret-key"}},
+                    .sleep =
+                        [this](Millis time) {
+                          clock_.advance(time);
+                          ++slept_;
+                        },
+                    .clock = &clock_};
+    return cli::run(console, args);
+  }
+  std::string out() const { return out_.str(); }
+  std::string err() const { return err_.str(); }
+  std::string file(const std::string& name, const std::string& text) {
+    const auto path = directory_ / name;
+    std::ofstream(path) << text;
+    return path.string();
+  }
+  static std::string slurp(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  static Response sandbox(int status, const std::string& phase, const std::string& uid = "u1") {
+    return http::json(
+        status,
+        R"({"kind":"Sandbox","metadata":{"name":"hello","uid":")" + uid +
+            R"(","creationTimestamp":"2023-11-14T22:01:20Z"},"spec":{"resources":{"cpu":"1","memory":"2Gi"}},)" +
+            R"("status":{"phase":")" + phase +
+            R"(","activity":"Idle","cost":"0.0042","reason":"ImagePullFailed"}})");
+  }
+  static Response error(Code code, const char* reason, std::optional<int> after = {}) {
+    return http::status({code,
+                         reason,
+                         "It said no.",
+                         {{"spec.resources.cpu", "FieldValueInvalid", "must be 0.25 to 64"}},
+                         after,
+                         ""});
+  }
+  std::mutex mutex_;
+  std::vector<Request> seen_;
+  std::filesystem::path directory_;
+  std::istringstream in_;
+  std::ostringstream out_, err_;
+  ManualClock clock_;
+  bool terminal_ = false;
+  int slept_ = 0;
+  http::TestServer host_;
+};
+
+TEST_F(Cli, ApplyCreatesOrFindsUnchanged) {
+  int status = 201;
+  on("POST", "/sandboxes", [&](const Request&) { return sandbox(status, "Pending"); });
+  const std::string path = file("sandbox.yaml", "kind: Sandbox\nmetadata: {name: hello}\n");
+  EXPECT_EQ(run({"apply", "-f", path}), 0) << err();
+  EXPECT_EQ(out(), "sandbox/hello created\n");
+  EXPECT_EQ(seen_[0].headers.get("Authorization"), "Bearer secret-key");
+  EXPECT_TRUE(seen_[0].headers.get("Idempotency-Key"));
+  EXPECT_EQ(json::parse(seen_[0].body).at("spec").at("image"), "nodus/agent-tools");
+  status = 200;
+  EXPECT_EQ(run({"apply", "-f", path}), 0);
+  EXPECT_EQ(out(), "sandbox/hello unchanged\n");
+  EXPECT_EQ(run({"apply", "-f", path, "-o", "name"}), 0);
+  EXPECT_EQ(out(), "sandbox/hello\n");
+  in_.str("kind: Sandbox\n---\nkind: Sandbox\n");
+  EXPECT_EQ(run({"apply", "-f", "-"}), 0);
+  EXPECT_EQ(out(), "sandbox/hello unchanged\nsandbox/hello unchanged\n");
+  EXPECT_NE(seen_[0].headers.get("Idempotency-Key"), seen_[1].headers.get("Idempotency-Key"));
+}
+
+TEST_F(Cli, LocalFaultsAreTwoAndSendNothing) {
+  on("POST", "/sandboxes", [&](const Request&) { return sandbox(201, "Pending"); });
+  EXPECT_EQ(run({"apply", "-f", (directory_ / "absent").string()}), 2);
+  EXPECT_EQ(run({"apply", "-f", file("bad.yaml", "a: [")}), 2);
+  EXPECT_EQ(run({"apply", "-f", file("good.yaml", "a: 1"), "-f", file("bad.yaml", "a: [")}), 2);
+  EXPECT_EQ(run({"nonsense"}), 2);
+  EXPECT_EQ(run({}), 2);
+  EXPECT_EQ(run({"get", "pods"}), 2);
+  EXPECT_EQ(run({"exec", "sb/hello"}), 2);
+  EXPECT_EQ(run({"stop", "sb/a/b"}), 2);
+  EXPECT_EQ(run({"--retry-for", "soon", "get", "sb"}), 2);
+  EXPECT_EQ(run({"create", "sandbox", "hello", "--nonsense", "1"}), 2);
+  EXPECT_TRUE(seen_.empty());
+  EXPECT_EQ(run({"--help"}), 0);
+  EXPECT_EQ(run({"version"}), 0);
+  EXPECT_THAT(out(), HasSubstr("nodus "));
+}
+
+TEST_F(Cli, RefusalsAreToldInPlainWords) {
+  on("POST", "/sandboxes", [&](const Request&) { return error(Code::kConflict, "AlreadyExists"); });
+  EXPECT_EQ(run({"create", "sandbox", "sb/hello", "--cpu", "2"}), 1);
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(err(),
+            "error: It said no. (AlreadyExists)\n  spec.resources.cpu: must be 0.25 to 64\n"
+            "Delete the Sandbox and create it again to change its image, shape or lifecycle.\n");
+  EXPECT_THAT(err(), Not(HasSubstr("secret-key")));
+}
+
+TEST_F(Cli, RetriesWithOneKeyUntilTheTimeIsUp) {
+  int failures = 3;
+  on("POST", "/sandboxes", [&](const Request&) {
+    return failures-- > 0 ? error(Code::kUnavailable, "Overloaded", 3) : sandbox(201, "Pending");
+  });
+  EXPECT_EQ(run({"create", "sandbox", "hello"}), 0) << err();
+  ASSERT_EQ(seen_.size(), 4u);
+  EXPECT_EQ(seen_[0].headers.get("Idempotency-Key"), seen_[3].headers.get("Idempotency-Key"));
+  EXPECT_GE(clock_.boot() - Micros(1'000'000), Seconds(9));
+  failures = 1'000'000;
+  EXPECT_EQ(run({"--retry-for", "20s", "create", "sandbox", "hello"}), 1);
+  EXPECT_THAT(err(), HasSubstr("Overloaded"));
+}
+
+TEST_F(Cli, NoServerIs69) {
+  host_.start();
+  const std::string url = host_.url(kBase);
+  host_.server.stop();
+  EXPECT_EQ(run({"--retry-for", "5s", "get", "sandboxes"}), 69);
+  EXPECT_GT(slept_, 2);
+}
+
+TEST_F(Cli, GetPrintsTheTable) {
+  on("GET", "/sandboxes/hello", [&](const Request&) { return sandbox(200, "Stopped"); });
+  on("GET", "/sandboxes", [&](const Request&) {
+    return http::json(200, R"({"kind":"SandboxList","items":[)" + sandbox(200, "Running").body + "]}");
+  });
+  on("GET", "/processes", [&](const Request&) {
+    return http::json(
+        200,
+        R"({"items":[{"metadata":{"name":"sb-hello-12"},"spec":{"sandbox":"hello","command":["sh","-c","echo\n1"]},)"
+        R"("status":{"phase":"Ended","reason":"NonZeroExit","exitCode":3,"startedAt":"2023-11-14T22:01:20Z"}}]})");
+  });
+  EXPECT_EQ(run({"get", "sb/hello"}), 0);
+  EXPECT_EQ(out(),
+            "NAME    PHASE     ACTIVITY   CPU   MEMORY   GPU   COST      AGE\n"
+            "hello   Stopped   Idle       1     2Gi      -     $0.0042   12m\n");
+  EXPECT_EQ(run({"get", "sandboxes", "-o", "name"}), 0);
+  EXPECT_EQ(out(), "sandbox/hello\n");
+  EXPECT_EQ(run({"get", "sandbox", "hello", "-o", "json"}), 0);
+  EXPECT_EQ(json::parse(out()), json::parse(sandbox(200, "Stopped").body));
+  EXPECT_EQ(run({"get", "processes"}), 0);
+  EXPECT_THAT(out(), HasSubstr("sb-hello-12   hello     Ended   NonZeroExit   3      12m   sh -c echo 1\n"));
+  EXPECT_EQ(run({"get", "sb/absent"}), 1);
+}
+
+TEST_F(Cli, StopAndStartWaitAndPrintNothing) {
+  int reads = 0;
+  std::string end = "Stopped";
+  on("PATCH", "/sandboxes/hello", [&](const Request&) { return sandbox(200, "Stopping"); });
+  on("GET", "/sandboxes/hello", [&](const Request&) { return sandbox(200, ++reads < 8 ? "Stopping" : end); });
+  terminal_ = true;
+  EXPECT_EQ(run({"stop", "sb/hello"}), 0) << err();
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(err(), "sandboxes/hello is stopping; waiting for it\n");
+  EXPECT_EQ(json::parse(seen_[0].body), json::parse(R"({"spec":{"state":"Stopped"}})"));
+  EXPECT_EQ(seen_[0].headers.get("Content-Type"), "application/merge-patch+json");
+  reads = 0;
+  terminal_ = false;
+  end = "Running";
+  EXPECT_EQ(run({"start", "sb/hello"}), 0);
+  EXPECT_EQ(out() + err(), "");
+  reads = 0;
+  end = "Failed";
+  EXPECT_EQ(run({"start", "sb/hello"}), 1);
+  EXPECT_THAT(err(), HasSubstr("ImagePullFailed"));
+  reads = 0;
+  EXPECT_EQ(run({"stop", "sb/hello", "--no-wait"}), 0);
+  EXPECT_EQ(reads, 0);
+}
+
+TEST_F(Cli, DeleteWaitsUntilItIsGone) {
+  int reads = 0;
+  bool replaced = false;
+  on("DELETE", "/sandboxes/hello", [&](const Request&) { return sandbox(202, "Terminating"); });
+  on("GET", "/sandboxes/hello", [&](const Request&) {
+    if (++reads < 3) return sandbox(200, "Terminating");
+    return replaced ? sandbox(200, "Pending", "u2") : error(Code::kNotFound, "NotFound");
+  });
+  EXPECT_EQ(run({"delete", "sb/hello"}), 0);
+  EXPECT_EQ(out() + err(), "");
+  EXPECT_EQ(reads, 3);
+  reads = 0;
+  replaced = true;
+  EXPECT_EQ(run({"delete", "sb/hello"}), 0);
+}
+
+TEST_F(Cli, ExecStreamsAndReturnsTheCommandsCode) {
+  on("POST", "/sandboxes/hello/exec", [&](const Request& request) {
+    EXPECT_EQ(
+        json::parse(request.body),
+        json::parse(
+            R"({"command":["sh","-c","exit 3","--","-x"],"env":{"A":"b=c"},"timeout":"2m","stdin":"aGk="})"));
+    Response response;
+    response.body = R"({"stream":"stdout","offset":0,"data":"aGVsbG8K"})"
+                    "\n{}\n"
+                    R"({"stream":"stderr","offset":6,"data":"b29wcwo="})"
+                    "\n"
+                    R"({"end":{"reason":"NonZeroExit","exitCode":3,"message":""},"process":"sb-hello-1"})"
+                    "\n";
+    return response;
+  });
+  in_.str("hi");
+  EXPECT_EQ(run({"exec", "sb/hello", "-i", "--timeout", "2m", "--env", "A=b=c", "--", "sh", "-c", "exit 3",
+                 "--", "-x"}),
+            3)
+      << err();
+  EXPECT_EQ(out(), "hello\n");
+  EXPECT_EQ(err(), "oops\n");
+}
+
+TEST_F(Cli, ExecWaitsForTheSandboxAndResumesWithoutLoss) {
+  int calls = 0;
+  std::vector<std::pair<std::string, std::string>> asked;  // key, offset
+  host_.stream("POST", kBase + "/sandboxes/hello/exec", [&](Exchange& exchange) -> Task<> {
+    asked.emplace_back(exchange.request().headers.get("Idempotency-Key").value_or(""),
+                       exchange.request().query_value("offset").value_or(""));
+    co_await exchange.read_body(1000);
+    if (++calls <= 2) {
+      co_await exchange.respond(error(Code::kUnavailable, "SandboxStarting", 2));
+      co_return;
+    }
+    co_await exchange.begin(200, {});
+    if (calls == 3) {
+      co_await exchange.write("{\"stream\":\"stdout\",\"offset\":0,\"data\":\"YWJj\"}\n{\"stream\":\"stdo");
+      co_return;  // the connection breaks
+    }
+    if (calls == 4) {
+      co_await exchange.write("{\"stream\":\"stdout\",\"offset\":3,\"data\":\"ZGVm\"}\n");
+      co_await exchange.finish();  // an end of the stream that is no end of the command
+      co_return;
+    }
+    co_await exchange.write(
+        "{\"stream\":\"stdout\",\"offset\":6,\"data\":\"Z2hp\"}\n{\"end\":{\"reason\":\"\",\"exitCode\":0}}"
+        "\n");
+    co_await exchange.finish();
+  });
+  EXPECT_EQ(run({"exec", "hello", "--", "x"}), 0) << err();
+  EXPECT_EQ(out(), "abcdefghi");
+  ASSERT_EQ(asked.size(), 5u);
+  EXPECT_EQ(asked[3].second, "3");
+  EXPECT_EQ(asked[4].second, "6");
+  for (const auto& [key, _] : asked) EXPECT_EQ(key, asked[0].first);
+}
+
+TEST_F(Cli, ExecSaysHowACommandEnded) {
+  on("POST", "/sandboxes/hello/exec", [&](const Request&) {
+    Response response;
+    response.body = R"({"end":{"reason":"StartFailed","exitCode":0,"message":"no such program: x"}})"
+                    "\n";
+    return response;
+  });
+  on("POST", "/sandboxes/broke/exec",
+     [&](const Request&) { return error(Code::kPaymentRequired, "InsufficientCredits"); });
+  EXPECT_EQ(run({"exec", "sb/hello", "--", "x"}), 127);
+  EXPECT_EQ(err(), "error: the command ended with StartFailed: no such program: x\n");
+  EXPECT_EQ(run({"exec", "sb/broke", "--", "x"}), 1);
+  EXPECT_THAT(err(), HasSubstr("Add credits"));
+}
+
+TEST_F(Cli, CopiesInAndOut) {
+  std::string stored;
+  int failures = 1;
+  on("PUT", "/sandboxes/hello/files", [&](const Request& request) {
+    if (failures-- > 0) return error(Code::kUnavailable, "SandboxStarting", 2);
+    stored = request.body;
+    return http::json(200, "{}");
+  });
+  on("GET", "/sandboxes/hello/files", [&](const Request& request) {
+    if (request.query_value("path") != "/workspace/a b&c.txt") return error(Code::kNotFound, "NotFound");
+    Response response;
+    response.body = stored;
+    return response;
+  });
+  const std::string content = "written from my laptop\n" + std::string(300'000, 'x');
+  EXPECT_EQ(run({"cp", file("notes.txt", content), "sb/hello:/workspace/a b&c.txt"}), 0) << err();
+  EXPECT_EQ(out() + err(), "");
+  EXPECT_EQ(stored, content);
+  EXPECT_EQ(seen_.back().query_value("path"), "/workspace/a b&c.txt");
+  EXPECT_EQ(seen_.front().headers.get("Idempotency-Key"), seen_.back().headers.get("Idempotency-Key"));
+  EXPECT_EQ(run({"cp", file("notes.txt", ""), "sb/hello:/workspace/"}), 0);
+  EXPECT_EQ(seen_.back().query_value("path"), "/workspace/notes.txt");
+  stored = content;
+  EXPECT_EQ(run({"cp", "sb/hello:/workspace/a b&c.txt", (directory_ / "back").string()}), 0) << err();
+  EXPECT_EQ(slurp((directory_ / "back").string()), content);
+  EXPECT_EQ(run({"cp", "sb/hello:/workspace/a b&c.txt", directory_.string()}), 0) << err();
+  EXPECT_EQ(slurp((directory_ / "a b&c.txt").string()), content);
+}
+
+TEST_F(Cli, CopyRefusesPlainly) {
+  on("GET", "/sandboxes/hello/files", [&](const Request&) { return error(Code::kNotFound, "NotFound"); });
+  const std::string kept = file("kept", "old");
+  EXPECT_EQ(run({"cp", "sb/hello:/absent", kept}), 1);
+  EXPECT_EQ(slurp(kept), "old");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);
+  EXPECT_EQ(run({"cp", directory_.string(), "sb/hello:/workspace/x"}), 2);
+  EXPECT_THAT(err(), HasSubstr("is a directory"));
+  EXPECT_EQ(run({"cp", "a", "b"}), 2);
+  EXPECT_EQ(run({"cp", "sb/a:/x", "sb/b:/x"}), 2);
+  EXPECT_EQ(run({"cp", kept, "sb/hello:relative"}), 2);
+  EXPECT_EQ(run({"cp", (directory_ / "absent").string(), "sb/hello:/x"}), 2);
+}
+
+TEST_F(Cli, BillShowsLinesAndTotals) {
+  on("GET", "/bill", [&](const Request& request) {
+    EXPECT_EQ(request.query_value("sandbox"), "hello");
+    return http::json(
+        200,
+        R"({"kind":"Bill","lines":[{"sandbox":"hello","kind":"Running","from":"2026-01-01T00:00:00Z","to":null,)"
+        R"("seconds":60,"rate":"0.000005833333","amount":"0.000349999980","waived":false}],"total":"0.000349999980","balance":"99.9"})");
+  });
+  EXPECT_EQ(run({"bill", "sb/hello"}), 0) << err();
+  EXPECT_THAT(
+      out(),
+      HasSubstr(
+          "hello     Running   2026-01-01T00:00:00Z   -    60        0.000005833333   0.000349999980\n"));
+  EXPECT_THAT(out(), HasSubstr("BALANCE   99.9\n"));
+}
+
+}  // namespace
+}  // namespace nodus::cli
