@@ -17,6 +17,7 @@
 #include "services/executor/adapters/linux/slot_store.hpp"
 #include "services/executor/app/reconciler.hpp"
 #include "services/executor/process/process_service.hpp"
+#include "services/executor/process/routes.hpp"
 #include "services/executor/snapshot/directory_store.hpp"
 
 namespace nodus::executor {
@@ -98,7 +99,7 @@ struct Parts {
         snapshots(c.store, clock),
         outbox({.directory = c.state / "reports", .machine = c.machine},
                [this](const std::string& body) { return post_reports(reports, config, body); }),
-        processes(ProcessLimits{}, outbox, [](const std::string&) {}),
+        processes(ProcessLimits{}, outbox, [this](const std::string& uid) { waiters.notify(uid); }),
         reconciler(host, processes, snapshots, records,
                    {.parallel_starts = c.parallel_starts, .end_patience = c.end_patience}),
         channel({.url = c.scheduler_url, .token = c.node_token},
@@ -119,6 +120,7 @@ struct Parts {
   DirectoryStore snapshots;
   http::Client reports;  // of the outbox's thread
   ReportOutbox outbox;
+  http::Waiters waiters;  // for the news of commands, by uid
   Processes processes;
   Reconciler reconciler;
   NodeChannel channel;
@@ -141,6 +143,7 @@ int serve(const Config& config) {
   if (!incarnation) return refuse(incarnation.error());
 
   Parts parts(config, **host, *incarnation);
+  data_path_routes(parts.server, parts.processes, parts.waiters, {.token = config.node_token});
   parts.server.health_routes([&] { return parts.channel.ready(); });
   if (auto started = parts.server.start(); !started) return refuse(started.error());
   if (auto recovered = parts.reconciler.recover(); !recovered) return refuse(recovered.error());

@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "libs/base/random.hpp"
-#include "libs/http/client.hpp"
 #include "services/executor/helper/protocol.hpp"
 #include "services/executor/process/exec_request.hpp"
 #include "services/executor/process/file_stream.hpp"
@@ -224,24 +223,6 @@ void data_path_routes(http::Server& server, Processes& processes, http::Waiters&
   route("GET", "files", "node.files.get", get_file);
   route("PUT", "files", "node.files.put", put_file);
   route("DELETE", "files", "node.files.delete", delete_file);
-}
-
-ReportOutbox::Post post_reports(std::string lifecycle_url, std::string token) {
-  auto client = std::make_shared<http::Client>();
-  return [client, url = std::move(lifecycle_url) + "/node/v1/process-reports",
-          bearer = "Bearer " + token](const std::string& body) -> Result<void> {
-    http::ClientRequest request;
-    request.method = "POST";
-    request.url = url;
-    request.headers.set("Content-Type", "application/x-protobuf");
-    request.headers.set("Authorization", bearer);
-    request.body = body;
-    request.total_time = Millis(10'000);
-    auto response = client->call(request);
-    if (!response) return std::unexpected(response.error());
-    if (response->status / 100 == 2) return {};
-    return std::unexpected(http::parse_status(*response));
-  };
 }
 
 }  // namespace nodus::executor

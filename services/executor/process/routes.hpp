@@ -20,7 +20,4 @@ struct DataPathOptions {
 void data_path_routes(http::Server& server, Processes& processes, http::Waiters& waiters,
                       DataPathOptions options);
 
-// Posts reports to lifecycle, for a ReportOutbox.
-ReportOutbox::Post post_reports(std::string lifecycle_url, std::string token);
-
 }  // namespace nodus::executor
