@@ -61,7 +61,7 @@ struct Service::Parts {
 
   std::unique_ptr<bus::Consumer> consume(const std::string& topic) {
     auto open = [this, topic](bus::OffsetOf offset_of) {
-      return bus::make_source(config.bus, topic, kTopic, config.database, std::move(offset_of));
+      return bus::make_source(config.bus, topic, "nodus-scheduler", config.database, std::move(offset_of));
     };
     return bus::make_consumer(topic, std::move(open), *log, *pool, make_route(topic, slots));
   }

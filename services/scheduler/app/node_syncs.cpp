@@ -39,19 +39,15 @@ bool registered(const NodeSync& sync, const MachineRow& row) {
 }
 
 // Whether a report can say anything new about a slot in this phase; most of a sync never does.
-bool matters(const DesiredRow& slot, NodeSays says, const ToldSlots& heard) {
+bool matters(const DesiredRow& slot, NodeSays says) {
   switch (says) {
     case NodeSays::kStarting:
     case NodeSays::kStopping:
       return false;
     case NodeSays::kRunning:
       return slot.phase == Phase::kReserved;
-    case NodeSays::kDeclined: {
-      // Only the order that stands now can be declined: the node must have heard it.
-      const auto told = heard.find(slot.sandbox);
-      return slot.phase == Phase::kStopping && told != heard.end() &&
-             told->second == Told{slot.epoch, slot.changes};
-    }
+    case NodeSays::kDeclined:
+      return slot.phase == Phase::kStopping;
     case NodeSays::kStopped:
     case NodeSays::kFailed:
     case NodeSays::kAbsent:
@@ -124,7 +120,11 @@ std::vector<NodeSync::Slot> NodeSyncs::telling(const NodeSync& sync, const Machi
       continue;
     }
     listed.insert(slot.sandbox);
-    if (matters(*want->second, slot.report.says, heard)) out.push_back(slot);
+    if (!matters(*want->second, slot.report.says)) continue;
+    out.push_back(slot);
+    const auto told = heard.find(slot.sandbox);
+    out.back().report.heard =
+        told != heard.end() && told->second == Told{want->second->epoch, want->second->changes};
   }
   const bool rebooted = row.incarnation != sync.incarnation;
   for (const auto& slot : row.slots) {
@@ -132,7 +132,7 @@ std::vector<NodeSync::Slot> NodeSyncs::telling(const NodeSync& sync, const Machi
     const auto told = heard.find(slot.sandbox);
     const bool knew = told != heard.end() && told->second.epoch == slot.epoch;
     const auto says = rebooted ? NodeSays::kRebooted : NodeSays::kAbsent;
-    if ((!knew && !rebooted) || !matters(slot, says, heard)) continue;
+    if ((!knew && !rebooted) || !matters(slot, says)) continue;
     Report report;
     report.machine = sync.machine;
     report.epoch = slot.epoch;

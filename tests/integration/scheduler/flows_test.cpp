@@ -223,6 +223,21 @@ TEST(Flows, OnlyTheOrderThatStandsCanBeDeclined) {
   w.expect_rebuilds("u1");
 }
 
+// A node may report beside its long poll, with version 0, for an answer at once.
+TEST(Flows, ADeclineIsHeardBesideThePoll) {
+  World w;
+  Node node;
+  w.synced(node);
+  running(w, node, "u1");
+  w.send("u1", Stop{1, StopReason::kIdle, w.clock.now()});
+  w.synced(node);
+  node.says("u1", NodeSays::kDeclined);
+  node.sync.seen_version = 0;
+  node.sync.slots[0].report.last_activity = w.clock.now() + Seconds(1);
+  w.synced(node);
+  EXPECT_EQ(w.phase("u1"), Phase::kStarted);
+}
+
 TEST(Flows, ADeleteOvertakesAStop) {
   World w;
   Node node;

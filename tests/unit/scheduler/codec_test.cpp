@@ -61,6 +61,7 @@ TEST(SlotCodec, ReplayedEventsGiveTheStateOfTheHeadRow) {
   Report running{kMachine, 1, NodeSays::kRunning};
   running.runtime = "runsc";
   Report declined{kMachine, 1, NodeSays::kDeclined};
+  declined.last_activity = kT0 + Seconds(1);
   const std::vector<std::pair<SlotCommand, SlotContext>> story = {{PlanStart{full_order()}, full},
                                                                   {Fund{2}, full},
                                                                   {Place{2}, room},

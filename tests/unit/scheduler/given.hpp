@@ -55,6 +55,7 @@ class Driver {
     r.epoch = state.epoch;
     r.says = says;
     r.runtime = "runsc";
+    r.heard = true;
     return r;
   }
 };

@@ -69,6 +69,13 @@ Outcome send(const std::string& message, Driver& d) {
       {"node STARTING", [&] { return node(NodeSays::kStarting); }},
       {"node RUNNING", [&] { return node(NodeSays::kRunning); }},
       {"node DECLINED", [&] { return node(NodeSays::kDeclined); }},
+      {"node DECLINED, of an older order",
+       [&] {
+         Report r = d.report(NodeSays::kDeclined);
+         r.heard = false;
+         r.last_activity = kT0;
+         return d.when(r);
+       }},
       {"node STOPPING", [&] { return node(NodeSays::kStopping); }},
       {"node STOPPED", [&] { return node(NodeSays::kStopped); }},
       {"node FAILED", [&] { return node(NodeSays::kFailed); }},
@@ -82,7 +89,7 @@ Outcome send(const std::string& message, Driver& d) {
   if (row == rows.end()) return fail(Code::kInternal, "RowWithoutTest", message);
   return row->second();
 }
-constexpr size_t kRows = 32;
+constexpr size_t kRows = 33;
 
 std::vector<std::string> cells(const std::string& line) {
   std::vector<std::string> out;
