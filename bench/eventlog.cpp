@@ -149,11 +149,15 @@ void durable_append(int clients, int batch) {
   Database db(clients);
   std::vector<std::unique_ptr<pg::Connection>> bare;
   for (int c = 0; c < clients; ++c) bare.push_back(std::make_unique<pg::Connection>(db.options));
+  // Each client has log partitions of its own, as the batcher's workers do.
+  std::vector<std::vector<std::string>> streams(static_cast<size_t>(clients));
+  for (int n = 0; n < kStreams; ++n)
+    streams[static_cast<size_t>(eventlog::partition_of(stream_name(n), 4) % clients)].push_back(
+        stream_name(n));
   auto through_log = [&](int client, int first) {
-    // Each client has streams of its own, as workers that own a hash range do.
+    const auto& own = streams[static_cast<size_t>(client)];
     std::vector<eventlog::Work> works;
-    int share = kStreams / clients;
-    for (int i = 0; i < batch; ++i) works.push_back(add(stream_name(client * share + (first + i) % share)));
+    for (int i = 0; i < batch; ++i) works.push_back(add(own[static_cast<size_t>(first + i) % own.size()]));
     for (const auto& answer : db.log->run(works)) CHECK(answer.has_value(), "{}", answer.error().message);
   };
   auto by_hand = [&](int client, int first) {

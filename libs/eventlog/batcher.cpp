@@ -17,9 +17,23 @@ struct Batcher::State {
     std::function<void(Result<std::string>)> done;
   };
 
-  State(EventLog& given_log, BatcherOptions given) : log(given_log), options(given) {}
+  // Owns the log partitions whose number is its own, modulo the workers: so workers neither wait for each
+  // other's heads nor for each other's commits, and the database flushes their commits together.
+  struct Worker {
+    std::condition_variable arrived;
+    std::deque<Item> queue;
+  };
 
-  void serve() {
+  State(EventLog& given_log, BatcherOptions given)
+      : log(given_log), options(given), workers(static_cast<size_t>(given.workers)) {}
+
+  Worker& owner(const Work& work) {
+    if (work.streams.empty()) return workers.front();
+    auto partition = static_cast<size_t>(partition_of(work.streams.front(), log.partitions()));
+    return workers[partition % workers.size()];
+  }
+
+  void serve(Worker& own) {
     std::vector<Work> works;
     std::vector<std::function<void(Result<std::string>)>> waiting;
     for (;;) {
@@ -27,12 +41,13 @@ struct Batcher::State {
       waiting.clear();
       {
         std::unique_lock lock(mutex);
-        arrived.wait(lock, [&] { return stopping || !queue.empty(); });
-        if (queue.empty()) return;
-        while (!queue.empty() && std::ssize(works) < options.max_batch) {
-          works.push_back(std::move(queue.front().work));
-          waiting.push_back(std::move(queue.front().done));
-          queue.pop_front();
+        own.arrived.wait(lock, [&] { return stopping || !own.queue.empty(); });
+        if (own.queue.empty()) return;
+        while (!own.queue.empty() && std::ssize(works) < options.max_batch) {
+          works.push_back(std::move(own.queue.front().work));
+          waiting.push_back(std::move(own.queue.front().done));
+          own.queue.pop_front();
+          --queued;
         }
       }
       auto answers = log.run(works);
@@ -43,8 +58,8 @@ struct Batcher::State {
   EventLog& log;
   const BatcherOptions options;
   std::mutex mutex;
-  std::condition_variable arrived;
-  std::deque<Item> queue;
+  std::vector<Worker> workers;
+  int queued = 0;  // in all queues
   bool stopping = false;
   std::vector<std::jthread> threads;
 };
@@ -52,8 +67,8 @@ struct Batcher::State {
 Batcher::Batcher(EventLog& log, BatcherOptions options) : state_(std::make_unique<State>(log, options)) {
   CHECK(options.workers > 0 && options.max_batch > 0 && options.queue_limit > 0, "workers {}",
         options.workers);
-  for (int i = 0; i < options.workers; ++i)
-    state_->threads.emplace_back([state = state_.get()] { state->serve(); });
+  for (auto& worker : state_->workers)
+    state_->threads.emplace_back([state = state_.get(), &worker] { state->serve(worker); });
 }
 
 Batcher::~Batcher() {
@@ -61,16 +76,18 @@ Batcher::~Batcher() {
     std::lock_guard lock(state_->mutex);
     state_->stopping = true;
   }
-  state_->arrived.notify_all();
+  for (auto& worker : state_->workers) worker.arrived.notify_all();
   state_->threads.clear();
 }
 
 void Batcher::submit(Work work, std::function<void(Result<std::string>)> done) {
   {
     std::lock_guard lock(state_->mutex);
-    if (!state_->stopping && std::ssize(state_->queue) < state_->options.queue_limit) {
-      state_->queue.push_back({std::move(work), std::move(done)});
-      state_->arrived.notify_one();
+    if (!state_->stopping && state_->queued < state_->options.queue_limit) {
+      auto& worker = state_->owner(work);
+      worker.queue.push_back({std::move(work), std::move(done)});
+      ++state_->queued;
+      worker.arrived.notify_one();
       return;
     }
   }

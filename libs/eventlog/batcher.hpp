@@ -1,4 +1,6 @@
 // Collects Works from many callers and runs what waits as one batch: durable commits are the scarce thing.
+// Each worker owns some log partitions; a Work goes to the owner of its first stream's, so name the busiest
+// stream first.
 #pragma once
 
 #include <functional>
