@@ -1,10 +1,13 @@
 // What only Kafka can do wrong: the broker away, a relay that dies or meets another one, cursors.
 #include "tests/integration/bus/broker.hpp"
-#include "tests/integration/bus/world.hpp"
+#include "tests/integration/bus/contract.hpp"
 #include "tests/support/postgres_fixture.hpp"
 
 namespace nodus::bus::test {
 namespace {
+
+INSTANTIATE_TEST_SUITE_P(Kafka, BusContract, testing::Values("kafka"),
+                         [](const auto& info) { return info.param; });
 
 class KafkaBus : public testing::Test {
  protected:

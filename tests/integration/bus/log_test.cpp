@@ -1,9 +1,12 @@
 // What is particular to the transport `log`: rights, and a doorbell that nobody rings.
-#include "tests/integration/bus/world.hpp"
+#include "tests/integration/bus/contract.hpp"
 #include "tests/support/postgres_fixture.hpp"
 
 namespace nodus::bus::test {
 namespace {
+
+INSTANTIATE_TEST_SUITE_P(Log, BusContract, testing::Values("log"),
+                         [](const auto& info) { return info.param; });
 
 TEST(LogBus, ALostDoorbellCostsOnlyThePollInterval) {
   World world("log");

@@ -1,16 +1,11 @@
-// What both transports promise. The same tests run on `log` and on `kafka` with a real broker.
+#include "tests/integration/bus/contract.hpp"
+
 #include <thread>
 
-#include "tests/integration/bus/world.hpp"
 #include "tests/support/postgres_fixture.hpp"
 
 namespace nodus::bus::test {
 namespace {
-
-class BusContract : public testing::TestWithParam<std::string> {
- protected:
-  World world{GetParam()};
-};
 
 // Delivers everything twice: each batch, and then the same batch again.
 class Repeating final : public Source {
@@ -245,11 +240,6 @@ TEST_P(BusContract, OffsetAndEffectAreOneTransaction) {
   consumer->stop();
   EXPECT_TRUE(world.applied_exactly_once());
 }
-
-INSTANTIATE_TEST_SUITE_P(Log, BusContract, testing::Values("log"),
-                         [](const auto& info) { return info.param; });
-INSTANTIATE_TEST_SUITE_P(Kafka, BusContract, testing::Values("kafka"),
-                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace nodus::bus::test
