@@ -45,7 +45,8 @@ Result<Tcp::endpoint> parse_listen(const std::string& listen) {
 }  // namespace
 
 struct Server::State {
-  explicit State(ServerOptions options) : core(options), io(options.io_threads), acceptor(io) {}
+  explicit State(ServerOptions options)
+      : core(options), io(options.io_threads), acceptor(asio::make_strand(io)) {}
 
   asio::awaitable<void> accept_loop();
   void admit(Tcp::socket socket);

@@ -143,7 +143,8 @@ TEST(Table, Ages) {
 
 TEST(Output, YamlReadsBackAsTheSameJson) {
   const json::value value = json::parse(
-      R"({"a":{"b":"1","c":1,"d":true,"e":"true","f":null,"g":[],"h":{},"i":["x y",{"k":"# not a comment"}]},"j":"0.1","k":"","l":"a: b","m":"2Gi","n":"no"})");
+      R"({"a":{"b":"1","c":1,"d":true,"e":"true","f":null,"g":[],"h":{},"i":["x y",{"k":"# not a comment"}]},)"
+      R"("j":"0.1","k":"","l":"a: b","m":"2Gi","n":"no"})");
   const auto read = read_manifests(to_yaml(value), "yaml");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(json::value((*read)[0]), value) << to_yaml(value);
