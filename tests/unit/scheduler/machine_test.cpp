@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "services/scheduler/domain/placement.hpp"
+#include "tests/unit/scheduler/readme.hpp"
 
 namespace nodus::scheduler {
 namespace {
@@ -23,6 +24,51 @@ struct Driver {
     return events->size();
   }
 };
+
+struct Name {
+  std::string operator()(const MachineRegistered&) const { return "MachineRegistered"; }
+  std::string operator()(const CapacityTaken&) const { return "MachineCapacityTaken"; }
+  std::string operator()(const CapacityFreed&) const { return "MachineCapacityFreed"; }
+};
+
+std::string outcome(const MachineState& state, const MachineCommand& command) {
+  const auto events = MachineAggregate::decide(state, command, {from_micros(1)});
+  if (!events) return events.error().reason;
+  std::string text;
+  for (const auto& e : *events) text += std::visit(Name{}, e);
+  return text.empty() ? "-" : text;
+}
+
+MachineState in_state(const std::string& name) {
+  Driver d;
+  if (name == "Unknown") return d.state;
+  EXPECT_TRUE(d.when(registration()));
+  const OrgId org("acme");
+  if (name == "Full") EXPECT_TRUE(d.when(Take{SandboxUid("other"), 1, org, kWhole}));
+  if (name == "Holding") EXPECT_TRUE(d.when(Take{SandboxUid("a"), 1, org, kPart}));
+  return d.state;
+}
+
+TEST(MachineTable, EveryCellOfTheReadme) {
+  auto changed = registration();
+  changed.incarnation = "boot-2";
+  const SandboxUid a("a");
+  const std::map<std::string, MachineCommand> rows = {
+      {"first sync, or anything it says of itself changed", changed},
+      {"sync, nothing new", registration()},
+      {"sync for another organization", registration("other")},
+      {"slot reserved", Take{a, 1, OrgId("acme"), kPart}},
+      {"slot reserved, another organization's", Take{SandboxUid("b"), 1, OrgId("other"), kPart}},
+      {"slot released", Free{a, 1}},
+      {"slot released, another epoch", Free{a, 2}},
+  };
+  const auto table = test::read_table("| message | Unknown |");
+  EXPECT_EQ(table.rows.size(), rows.size());
+  for (const auto& row : table.rows)
+    for (size_t i = 1; i < row.size(); ++i)
+      EXPECT_EQ(outcome(in_state(table.states[i]), rows.at(row[0])), row[i])
+          << row[0] << " in state " << table.states[i];
+}
 
 TEST(Machine, RegistersOnceAndAgainWhenItChanges) {
   Driver d;

@@ -1,12 +1,11 @@
 // Runs every cell of the table state × message in services/scheduler/README.md.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
 #include <map>
-#include <sstream>
 
 #include "tests/unit/scheduler/given.hpp"
+#include "tests/unit/scheduler/readme.hpp"
 
 namespace nodus::scheduler::test {
 namespace {
@@ -91,42 +90,14 @@ Outcome send(const std::string& message, Driver& d) {
 }
 constexpr size_t kRows = 33;
 
-std::vector<std::string> cells(const std::string& line) {
-  std::vector<std::string> out;
-  std::istringstream in(line.substr(1));
-  for (std::string cell; std::getline(in, cell, '|');) {
-    const auto first = cell.find_first_not_of(' ');
-    out.push_back(first == std::string::npos ? ""
-                                             : cell.substr(first, cell.find_last_not_of(' ') - first + 1));
-  }
-  return out;
-}
-
 TEST(SlotTable, EveryCellOfTheReadme) {
-  std::ifstream readme(NODUS_SOURCE_DIR "/services/scheduler/README.md");
-  ASSERT_TRUE(readme.good());
-  std::vector<std::string> states;
-  size_t rows = 0;
-  for (std::string line; std::getline(readme, line);) {
-    if (line.starts_with("| message | New |")) {
-      states = cells(line);
-      continue;
-    }
-    if (states.empty() || line.starts_with("|---")) continue;
-    if (!line.starts_with("|")) {
-      if (rows > 0) break;
-      continue;
-    }
-    const auto row = cells(line);
-    ASSERT_EQ(row.size(), states.size()) << line;
-    ++rows;
+  const auto table = read_table("| message | New |");
+  EXPECT_EQ(table.rows.size(), kRows);
+  for (const auto& row : table.rows)
     for (size_t i = 1; i < row.size(); ++i) {
-      Driver d = in_state(states[i]);
-      EXPECT_EQ(describe(send(row[0], d)), row[i]) << row[0] << " in state " << states[i];
+      Driver d = in_state(table.states[i]);
+      EXPECT_EQ(describe(send(row[0], d)), row[i]) << row[0] << " in state " << table.states[i];
     }
-  }
-  EXPECT_EQ(states.size(), 10u);
-  EXPECT_EQ(rows, kRows);
 }
 
 }  // namespace
