@@ -1,29 +1,11 @@
 #include <thread>
 
-#include "libs/telemetry/metrics.hpp"
-#include "nodus/node/v1/channel.pb.h"
-#include "services/scheduler/adapters/codec/codec.hpp"
 #include "tests/integration/scheduler/world.hpp"
 
 namespace nodus::scheduler::test {
 namespace {
 
 using Types = std::vector<std::string>;
-
-node::v1::DesiredSlot desired(const MachineRow& row, size_t index = 0) {
-  node::v1::DesiredSlot m;
-  EXPECT_TRUE(row.slots.size() > index && m.ParseFromString(row.slots[index].desired));
-  return m;
-}
-
-void running(World& w, Node& node, const std::string& uid, int64_t start = 1) {
-  w.plan(uid, start);
-  w.send(uid, Fund{start});
-  w.synced(node);
-  node.says(uid, NodeSays::kRunning);
-  w.synced(node);
-  ASSERT_EQ(w.phase(uid), Phase::kStarted);
-}
 
 TEST(Flows, StartStopAndStartAgain) {
   World w;
@@ -151,93 +133,6 @@ TEST(Flows, OffersEndByTheirDeadline) {
   w.expect_rebuilds("unfunded");
 }
 
-TEST(Flows, AbsenceCountsOnlyWhenTheNodeHasHeardOfTheSlot) {
-  World w;
-  Node node;
-  w.synced(node);
-  w.plan("u1");
-  w.send("u1", Fund{1});
-  auto unheard = node;  // it has not heard yet, and lists nothing
-  w.synced(unheard);
-  EXPECT_EQ(w.phase("u1"), Phase::kReserved);
-  w.synced(node);
-  node.says("u1", NodeSays::kRunning);
-  w.synced(node);
-  node.forgets("u1");
-  w.synced(node);
-  EXPECT_EQ(std::get<Released>(w.last_event("u1")).failure, "Crashed");
-  EXPECT_EQ(w.synced(node).used, Shape{});
-}
-
-TEST(Flows, AbsenceCountsAlsoWhileTheMachinesVersionMovesOn) {
-  World w;
-  Node node;
-  w.synced(node);
-  running(w, node, "u1");
-  w.plan("u2");
-  w.send("u2", Fund{1});  // the version is past what the node saw
-  node.forgets("u1");
-  w.synced(node);
-  EXPECT_EQ(w.phase("u1"), Phase::kNone);
-  EXPECT_EQ(w.phase("u2"), Phase::kReserved);
-}
-
-TEST(Flows, ARebootEndsWhatWasUpAndStartsWhatWasNot) {
-  World w;
-  Node node;
-  w.synced(node);
-  running(w, node, "up");
-  w.plan("coming");
-  w.send("coming", Fund{1});
-  w.synced(node);
-  node.reboots();
-  const auto told = w.synced(node);
-  EXPECT_EQ(std::get<Released>(w.last_event("up")).message, "The machine was restarted.");
-  EXPECT_EQ(w.phase("coming"), Phase::kReserved);
-  ASSERT_EQ(told.slots.size(), 1u);
-  EXPECT_EQ(told.slots[0].sandbox.str(), "coming");
-  EXPECT_EQ(told.incarnation, node.sync.incarnation);
-}
-
-TEST(Flows, OnlyTheOrderThatStandsCanBeDeclined) {
-  World w;
-  Node node;
-  w.synced(node);
-  running(w, node, "u1");
-  w.send("u1", Stop{1, StopReason::kIdle, w.clock.now()});
-  w.synced(node);
-  node.says("u1", NodeSays::kDeclined);
-  const auto old = node;
-  w.synced(node);
-  EXPECT_EQ(w.phase("u1"), Phase::kStarted);
-  node.says("u1", NodeSays::kRunning);
-  w.synced(node);
-  w.send("u1", Stop{1, StopReason::kIdle, w.clock.now()});
-  auto late = old;  // the same words again, as a repeated request would bring them
-  ASSERT_TRUE(w.syncs.apply(late.sync));
-  EXPECT_EQ(w.phase("u1"), Phase::kStopping);
-  w.synced(node);
-  node.says("u1", NodeSays::kStopped);
-  w.synced(node);
-  EXPECT_EQ(w.phase("u1"), Phase::kNone);
-  w.expect_rebuilds("u1");
-}
-
-// A node may report beside its long poll, with version 0, for an answer at once.
-TEST(Flows, ADeclineIsHeardBesideThePoll) {
-  World w;
-  Node node;
-  w.synced(node);
-  running(w, node, "u1");
-  w.send("u1", Stop{1, StopReason::kIdle, w.clock.now()});
-  w.synced(node);
-  node.says("u1", NodeSays::kDeclined);
-  node.sync.seen_version = 0;
-  node.sync.slots[0].report.last_activity = w.clock.now() + Seconds(1);
-  w.synced(node);
-  EXPECT_EQ(w.phase("u1"), Phase::kStarted);
-}
-
 TEST(Flows, ADeleteOvertakesAStop) {
   World w;
   Node node;
@@ -249,63 +144,6 @@ TEST(Flows, ADeleteOvertakesAStop) {
   const auto told = w.synced(node);
   EXPECT_GT(told.version, stop.version);
   EXPECT_EQ(desired(told).stop_reason(), common::v1::STOP_REASON_DELETE);
-}
-
-TEST(Flows, ReportsAboutTheSlotsOfOthersChangeNothingAndAreCounted) {
-  World w;
-  Node node, thief("m2");
-  w.synced(node);
-  running(w, node, "u1");
-  w.synced(thief);
-  auto refused = [](const std::string& reason) {
-    return metrics::counter("nodus_scheduler_reports_refused_total", "", {{"reason", reason}}).value();
-  };
-  const double machine = refused("machine"), epoch = refused("epoch"), unknown = refused("unknown");
-  Report report;
-  report.machine = thief.sync.machine;
-  report.says = NodeSays::kFailed;
-  report.epoch = 1;
-  thief.sync.slots = {{SandboxUid("u1"), report}, {SandboxUid("never"), report}};
-  const auto before = w.positions();
-  ASSERT_TRUE(w.syncs.apply(thief.sync));
-  EXPECT_EQ(refused("machine"), machine + 1);
-  EXPECT_EQ(refused("unknown"), unknown + 1);
-  EXPECT_EQ(w.positions(), before);
-  w.send("u1", Stop{1, StopReason::kUser, kNever});
-  w.synced(node);
-  node.says("u1", NodeSays::kStopped);
-  w.synced(node);
-  running(w, node, "u1", 2);
-  thief.sync.slots.pop_back();
-  ASSERT_TRUE(w.syncs.apply(thief.sync));
-  EXPECT_EQ(refused("epoch"), epoch + 1);
-  EXPECT_EQ(w.phase("u1"), Phase::kStarted);
-}
-
-TEST(Flows, AMachineServesOneOrganizationForGood) {
-  World w;
-  Node node;
-  w.synced(node);
-  node.sync.org = OrgId("other");
-  EXPECT_EQ(w.syncs.apply(node.sync).error().reason, "OtherOrganization");
-  node.sync.org = OrgId();
-  EXPECT_TRUE(w.syncs.apply(node.sync)) << "what it was registered for";
-}
-
-TEST(Flows, TheListOfMachinesDecidesWhoMayRegister) {
-  World w;
-  FleetPolicy listed;
-  listed.machines[MachineId("m1")] = OrgId("acme");
-  NodeSyncs strict(w.clock, *w.log, *w.rows, w.slots, w.fleet, listed, Seconds(30), [] {});
-  Node known("m1"), unknown("m2");
-  known.sync.org = OrgId();
-  EXPECT_EQ(strict.apply(known.sync)->org, OrgId("acme"));
-  known.sync.org = OrgId("other");
-  EXPECT_EQ(strict.apply(known.sync).error().reason, "OtherOrganization");
-  EXPECT_EQ(strict.apply(unknown.sync).error().reason, "MachineUnknown");
-  Node homeless("m3");
-  homeless.sync.org = OrgId();
-  EXPECT_EQ(w.syncs.apply(homeless.sync).error().reason, "NoOrganization");
 }
 
 TEST(Flows, NoNewStartsWithoutALease) {

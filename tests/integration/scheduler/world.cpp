@@ -158,4 +158,19 @@ void World::expect_rebuilds(const std::string& uid) {
   EXPECT_EQ(*rebuilt, slot(uid)) << uid;
 }
 
+node::v1::DesiredSlot desired(const MachineRow& row, size_t index) {
+  node::v1::DesiredSlot m;
+  EXPECT_TRUE(row.slots.size() > index && m.ParseFromString(row.slots[index].desired));
+  return m;
+}
+
+void running(World& w, Node& node, const std::string& uid, int64_t start) {
+  w.plan(uid, start);
+  w.send(uid, Fund{start});
+  w.synced(node);
+  node.says(uid, NodeSays::kRunning);
+  w.synced(node);
+  ASSERT_EQ(w.phase(uid), Phase::kStarted);
+}
+
 }  // namespace nodus::scheduler::test

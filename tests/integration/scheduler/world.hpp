@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "libs/eventlog/postgres_log.hpp"
+#include "nodus/node/v1/channel.pb.h"
 #include "services/scheduler/adapters/read_model.hpp"
 #include "services/scheduler/app/expiry.hpp"
 #include "services/scheduler/app/node_syncs.hpp"
@@ -68,5 +69,8 @@ class World {
   Placer placer;
   Expiry expiry;
 };
+
+node::v1::DesiredSlot desired(const MachineRow& row, size_t index = 0);
+void running(World& w, Node& node, const std::string& uid, int64_t start = 1);  // brings a start up
 
 }  // namespace nodus::scheduler::test
