@@ -1,0 +1,236 @@
+// Runs a history of facts, one a line on stdin, through codec, decisions and states, and prints what came of
+// it. Deadlines fire by themselves at their instants, as the service's thread would. oracle.py writes the
+// facts and recomputes the outcome in another way.
+//
+//   P version effective_us cpu memory disk            a price version
+//   C now_us org id amount                            a credit
+//   O now_us uid start org milli memory disk cap|-    SlotOffered
+//   L now_us uid start org at_us                      OfferLapsed
+//   R|S|T|E now_us uid start org reserved started stopping released    SlotReserved, SandboxStarted,
+//                                                     SlotStopping, SlotReleased; 0: not known
+#include <iostream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "libs/base/check.hpp"
+#include "nodus/scheduler/v1/events.pb.h"
+#include "services/metering/adapters/codec/codec.hpp"
+
+namespace nodus::metering {
+namespace {
+
+namespace pb = nodus::scheduler::v1;
+
+class Replay {
+ public:
+  void line(const std::string& text) {
+    std::istringstream in(text);
+    char kind = 0;
+    in >> kind;
+    if (kind == 'P') return price(in);
+    int64_t now_us = 0;
+    in >> now_us;
+    fire_deadlines(from_micros(now_us));
+    context_.now = from_micros(now_us);
+    if (kind == 'C') return credit(in);
+    std::string uid, org;
+    int64_t start = 0;
+    in >> uid >> start >> org;
+    if (kind == 'O') return run(offered(in, uid, start, org));
+    if (kind == 'L') return run(lapsed(in, uid, start, org));
+    if (kind == 'R') return run(timed<pb::SlotReserved>(in, uid, start, org));
+    if (kind == 'S') return run(timed<pb::SandboxStarted>(in, uid, start, org));
+    if (kind == 'T') return run(timed<pb::SlotStopping>(in, uid, start, org));
+    CHECK(kind == 'E', "fact {}", text);
+    run(timed<pb::SlotReleased>(in, uid, start, org));
+  }
+
+  void finish() {
+    for (const auto& [org, account] : accounts_)
+      std::cout << "account " << org << ' ' << account.credits.to_decimal() << ' '
+                << account.charged.to_decimal() << ' ' << account.pending.to_decimal() << ' '
+                << account.rate.to_decimal() << ' ' << account.held_funded.to_decimal() << ' '
+                << account.held_open.to_decimal() << '\n';
+  }
+
+ private:
+  void price(std::istringstream& in) {
+    std::string version, cpu, memory, disk;
+    int64_t effective_us = 0;
+    in >> version >> effective_us >> cpu >> memory >> disk;
+    book_.push_back(
+        {version, from_micros(effective_us), *Money::parse(cpu), *Money::parse(memory), *Money::parse(disk)});
+  }
+
+  void credit(std::istringstream& in) {
+    std::string org, id, amount;
+    in >> org >> id >> amount;
+    on_account(org, PostCredit{OrgId(org), id, "Grant", *Money::parse(amount), "oracle", std::nullopt});
+  }
+
+  void on_account(const std::string& org, const AccountCommand& command) {
+    auto& account = accounts_[org];
+    for (const auto& event : *decide(account, command, context_)) {
+      account::evolve(account, event);
+      print(event);
+    }
+    keep(account);
+  }
+
+  template <class Message>
+  static Message about(const std::string& uid, int64_t start, const std::string& org) {
+    Message m;
+    m.mutable_slot()->set_sandbox_uid(uid);
+    m.mutable_slot()->set_start(start);
+    m.mutable_slot()->set_org(org);
+    m.mutable_slot()->set_project("p");
+    return m;
+  }
+
+  pb::SlotOffered offered(std::istringstream& in, const std::string& uid, int64_t start,
+                          const std::string& org) {
+    auto m = about<pb::SlotOffered>(uid, start, org);
+    int64_t milli = 0, memory = 0, disk = 0;
+    std::string cap;
+    in >> milli >> memory >> disk >> cap;
+    m.mutable_shape()->set_cpu_milli(milli);
+    m.mutable_shape()->set_memory_bytes(memory);
+    m.mutable_shape()->set_disk_bytes(disk);
+    if (cap != "-") m.set_max_cost_usd(cap);
+    return m;
+  }
+
+  pb::OfferLapsed lapsed(std::istringstream& in, const std::string& uid, int64_t start,
+                         const std::string& org) {
+    auto m = about<pb::OfferLapsed>(uid, start, org);
+    int64_t at_us = 0;
+    in >> at_us;
+    m.set_at_us(at_us);
+    return m;
+  }
+
+  template <class Message>
+  Message timed(std::istringstream& in, const std::string& uid, int64_t start, const std::string& org) {
+    auto m = about<Message>(uid, start, org);
+    int64_t reserved = 0, started = 0, stopping = 0, released = 0;
+    in >> reserved >> started >> stopping >> released;
+    m.mutable_times()->set_reserved_at_us(reserved);
+    m.mutable_times()->set_started_at_us(started);
+    m.mutable_times()->set_stopping_at_us(stopping);
+    m.mutable_times()->set_released_at_us(released);
+    return m;
+  }
+
+  template <class Message>
+  void run(const Message& message) {
+    const auto command = codec::command_of(Message::descriptor()->full_name(), message.SerializeAsString());
+    CHECK(command && *command, "not a command");
+    apply(**command);
+  }
+
+  void apply(const Command& command) {
+    const auto& slot = slot_of(command);
+    auto& charge = charges_[slot.uid.str()];
+    auto& account = accounts_[slot.org.str()];
+    const auto* price = in_force(book_, context_.now);
+    context_.price = price ? std::optional(*price) : std::nullopt;
+    const auto events = decide(charge, account, command, context_);
+    if (!events) {
+      std::cout << "error " << slot.uid.str() << ' ' << slot.start << ' ' << events.error().reason << '\n';
+      return;
+    }
+    for (const auto& event : events->charge) {
+      charge::evolve(charge, event);
+      const auto bytes = codec::encode(event);
+      CHECK(*codec::decode_charge(bytes.type, bytes.payload) == event, "codec of {}", bytes.type);
+      print(event);
+    }
+    for (const auto& event : events->account) {
+      account::evolve(account, event);
+      print(event);
+    }
+    CHECK(*codec::decode_charge_state(codec::encode_state(charge)) == charge, "codec of a charge");
+    keep(account);
+    if (charge.current && charge.current->phase == charge::Phase::kOpen)
+      open_[slot.uid.str()] = charge.current->slot;
+    else
+      open_.erase(slot.uid.str());
+  }
+
+  void keep(const account::State& account) {
+    CHECK(*codec::decode_account_state(codec::encode_state(account)) == account, "codec of an account");
+  }
+
+  // Everything due up to `until`, each at its own instant.
+  void fire_deadlines(Instant until) {
+    while (true) {
+      auto due = until + Micros(1);
+      std::string uid, org;
+      for (const auto& [name, slot] : open_) {
+        const auto& start = *charges_[name].current;
+        if (!start.cap_s || start.capped || judged_.contains({name, slot.start})) continue;
+        if (to_instant(*start.cap_s) < due) due = to_instant(*start.cap_s), uid = name, org.clear();
+      }
+      for (const auto& [name, account] : accounts_) {
+        const auto next = account::next_deadline(account, context_.stop_reserve, looked_at_[name]);
+        if (next && *next < due) due = *next, org = name, uid.clear();
+      }
+      if (uid.empty() && org.empty()) return;
+      context_.now = std::max(due, context_.now);
+      if (!uid.empty()) {
+        judged_.insert({uid, open_[uid].start});
+        apply(JudgeMoney{open_[uid]});
+        continue;
+      }
+      looked_at_[org] = due;
+      const auto open = open_;
+      for (const auto& [name, slot] : open)
+        if (slot.org.str() == org) apply(JudgeMoney{slot});
+      on_account(org, JudgeBalance{OrgId(org)});
+    }
+  }
+
+  void print(const charge::Event& event) {
+    if (const auto* e = std::get_if<charge::StartFunded>(&event)) {
+      std::cout << "funded " << e->slot.uid.str() << ' ' << e->slot.start << ' ' << e->rate.to_decimal()
+                << ' ' << e->hold.to_decimal() << '\n';
+    } else if (const auto* r = std::get_if<charge::StartRefused>(&event)) {
+      std::cout << "refused " << r->slot.uid.str() << ' ' << r->slot.start << ' ' << r->limit << ' '
+                << r->hold.to_decimal() << ' ' << r->available.to_decimal() << '\n';
+    } else if (const auto* s = std::get_if<charge::StopOrdered>(&event)) {
+      const bool cap = s->reason == charge::StopReason::kMaxCostReached;
+      std::cout << "stop " << s->slot.uid.str() << ' ' << s->slot.start << ' ' << (cap ? "cap" : "balance")
+                << ' ' << to_money_second(s->at) << '\n';
+    } else if (const auto* c = std::get_if<charge::ChargeClosed>(&event)) {
+      std::cout << "closed " << c->slot.uid.str() << ' ' << c->slot.start << ' ' << c->amount.to_decimal()
+                << ' ' << c->sandbox_total.to_decimal();
+      for (const auto& line : c->lines)
+        std::cout << ' ' << to_string(line.kind) << ',' << line.from_s << ',' << line.to_s << ','
+                  << line.amount.to_decimal() << ',' << (line.waived ? "waived" : "paid");
+      std::cout << '\n';
+    }
+  }
+
+  void print(const account::Event& event) {
+    if (const auto* e = std::get_if<account::BalanceExhausted>(&event))
+      std::cout << "exhausted " << e->org.str() << ' ' << e->at_s << '\n';
+  }
+
+  Context context_;
+  std::vector<PriceVersion> book_;
+  std::map<std::string, charge::State> charges_;
+  std::map<std::string, account::State> accounts_;
+  std::map<std::string, SlotRef> open_;
+  std::map<std::string, Instant> looked_at_;
+  std::set<std::pair<std::string, int64_t>> judged_;
+};
+
+}  // namespace
+}  // namespace nodus::metering
+
+int main() {
+  nodus::metering::Replay replay;
+  for (std::string text; std::getline(std::cin, text);) replay.line(text);
+  replay.finish();
+}
