@@ -198,8 +198,8 @@ class Poor:
 
     def step(self, at):
         """What happens within (at − 1, at), then deadlines at `at`, then the second [at, at + 1) is paid."""
-        instants = sorted(self.rng.randrange((at - 1) * US + 1, at * US) for _ in range(self.rng.choice([0, 0, 0, 0, 0, 1, 2])))
-        for now in instants:
+        count = self.rng.choice([0, 0, 0, 0, 0, 1, 2])
+        for now in sorted(self.rng.randrange((at - 1) * US + 1, at * US) for _ in range(count)):
             self.something(now, at)
         for start in self.live():
             if start.cap is not None and self.totals.get(start.uid, 0) + start.paid + start.rate > start.cap:
@@ -266,7 +266,8 @@ class Poor:
         self.numbers[uid] += 1
         number, size, cap = self.numbers[uid], self.rng.choice(self.sizes), None
         if self.rng.random() < 0.4:
-            cap = self.totals.get(uid, 0) + self.unit * self.rng.randrange(50, 400) + self.rng.choice([0, self.rng.randrange(self.unit)])
+            some = self.unit * self.rng.randrange(50, 400) + self.rng.choice([0, self.rng.randrange(self.unit)])
+            cap = self.totals.get(uid, 0) + some
         start = Start(uid, number, rate_of(size, self.price), cap)
         self.facts.append(offer_of(now, uid, number, size, cap))
         available = self.remaining - self.set_aside() - sum(s.hold for s in self.live())
@@ -307,7 +308,7 @@ def differ(what, facts, wanted, got):
         if a != b:
             uid = a.split()[1] if len(a.split()) > 1 else "?"
             print(f"{what}, output {number}:\n  oracle  {a}\n  metering {b}\nfacts of {uid}:")
-            print("\n".join(f for f in facts if f" {uid} " in f or f.startswith(("P", "C")))[:4000])
+            print("\n".join(f for f in facts if f" {uid} " in f or f.startswith(("P", "C")))[:4_000])
             sys.exit(1)
 
 
