@@ -40,6 +40,7 @@ Command::Command(SpawnRequest request, const rlimit& files, bool too_many)
 
 Command::~Command() {
   for (int* fd : {&status_, &in_, &out_[0], &out_[1]}) close_end(*fd);
+  kept_by_all -= kept_;
 }
 
 void Command::close_end(int& fd) {
@@ -85,8 +86,8 @@ void Command::feed_stdin() {
 
 void Command::read_output(int index) {
   char part[kMaxData];
-  const size_t space = kept_ < kKeptOutput ? kKeptOutput - kept_ : 0;
-  if (space == 0) return;
+  if (!has_room()) return;
+  const size_t space = kKeptOutput - kept_;
   const ssize_t got = read(out_[index], part, std::min(sizeof part, space));
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {
@@ -106,8 +107,10 @@ void Command::keep(int index, const char* data, size_t size) {
   } else {
     chunks_.push_back({stream, end_, std::string(data, size)});
     kept_ += kChunkPrice;
+    kept_by_all += kChunkPrice;
   }
   kept_ += size;
+  kept_by_all += size;
   end_ += size;
 }
 
@@ -161,7 +164,9 @@ void Command::acknowledge(uint64_t offset) {
   base_ = offset;
   sent_ = std::max(sent_, base_);
   while (!chunks_.empty() && chunks_.front().offset + chunks_.front().data.size() <= base_) {
-    kept_ -= chunks_.front().data.size() + kChunkPrice;
+    const size_t freed = chunks_.front().data.size() + kChunkPrice;
+    kept_ -= freed;
+    kept_by_all -= freed;
     chunks_.pop_front();
   }
 }

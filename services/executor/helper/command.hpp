@@ -57,7 +57,9 @@ class Command {
   void read_output(int index);
   void keep(int index, const char* data, size_t size);
   void maybe_end();
-  bool has_room() const { return kept_ < kKeptOutput; }
+  bool has_room() const { return kept_ < kKeptOutput && kept_by_all < kKeptByAll; }
+
+  static inline size_t kept_by_all = 0;
 
   std::string uid_;
   pid_t pid_ = -1;

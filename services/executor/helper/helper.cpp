@@ -89,7 +89,7 @@ void Helper::on_ready(const std::vector<pollfd>& ready) {
     } else if (auto stranger = std::find_if(strangers_.begin(), strangers_.end(),
                                             [&](const Stranger& s) { return s.fd == item.fd; });
                stranger != strangers_.end()) {
-      if (greet(item.fd)) strangers_.erase(stranger);
+      if (greet(item)) strangers_.erase(stranger);
     } else {
       for (auto& command : commands_) command->on_ready(item);
     }
@@ -104,11 +104,13 @@ void Helper::accept_all() {
   }
 }
 
-bool Helper::greet(int fd) {
+bool Helper::greet(const pollfd& ready) {
+  const int fd = ready.fd;
   char bytes[7];
   const ssize_t got = recv(fd, bytes, sizeof bytes, MSG_PEEK);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (got > 0 && got < static_cast<ssize_t>(sizeof bytes)) return false;
+  if (got > 0 && got < static_cast<ssize_t>(sizeof bytes) && !(ready.revents & (POLLHUP | POLLERR)))
+    return false;
   Reader body(got == sizeof bytes && frame_length({bytes, sizeof bytes}) == 3 ? std::string_view(bytes + 4, 3)
                                                                               : std::string_view{});
   const auto kind = static_cast<Kind>(body.u8());

@@ -30,7 +30,7 @@ class Helper {
   int wait_time_ms() const;
   void on_ready(const std::vector<pollfd>& ready);
   void accept_all();
-  bool greet(int fd);  // false: not ready yet
+  bool greet(const pollfd& ready);  // false: not ready yet
   void start_file_worker(int fd);
   void welcome(int fd);
   void drop_control();

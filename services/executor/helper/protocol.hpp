@@ -22,6 +22,7 @@ inline constexpr size_t kMaxCommands = 1024;            // not yet forgotten, in
 inline constexpr size_t kMaxArguments = 1024;           // and 64 KiB in total, checked by the node
 inline constexpr size_t kMaxEnvironment = 4096;         // entries, the image's included
 inline constexpr size_t kKeptOutput = 256u << 10;       // a command's unacknowledged bytes, both streams
+inline constexpr size_t kKeptByAll = 16u << 20;         // of all commands: it is the Sandbox's memory
 inline constexpr size_t kMaxFileRequests = 64;          // at once; the next one is answered kBusy
 inline constexpr uint64_t kMaxFile = 64ull << 20;       // bytes of a put
 inline constexpr uint64_t kUnknownSize = ~uint64_t{0};  // of a put whose size nobody said

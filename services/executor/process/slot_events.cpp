@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "libs/telemetry/failpoint.hpp"
+#include "libs/telemetry/log.hpp"
 #include "services/executor/process/slot_processes.hpp"
 
 namespace nodus::executor {
@@ -11,6 +13,7 @@ using helper::Kind;
 using helper::Writer;
 namespace {
 constexpr Millis kLongest{60'000};
+constexpr uint64_t kImpossible = uint64_t{1} << 60;  // an offset that no helper of ours sends
 
 Instant instant_before(const Clock& clock, Millis age) {
   return clock.now() - age;
@@ -27,21 +30,36 @@ Result<void> SlotProcesses::save(const Command& command) const {
 }
 
 // The report first: a crash in between repeats the end, it does not forget it.
-void SlotProcesses::finish(Command& command, CommandEnd end) {
+bool SlotProcesses::finish(Command& command, CommandEnd end) {
   auto& record = command.record;
+  const EndReport report{record.uid,  slot_.key.sandbox.str(), slot_.key.epoch, end.reason, end.exit_code,
+                         end.message, record.started_at,       end.at};
+  if (failpoint("process.before_report") || !outbox_.put(report)) {
+    log::error("process.end_not_recorded", {{"process", record.uid}, {"sandbox", slot_.key.sandbox.str()}});
+    command.late_end = std::move(end);
+    return false;
+  }
+  failpoint("process.reported");
   record.ended = true;
   record.end = std::move(end);
+  command.late_end.reset();
   command.spawn_frame.clear();
-  const EndReport report{record.uid,           slot_.key.sandbox.str(), slot_.key.epoch,   record.end.reason,
-                         record.end.exit_code, record.end.message,      record.started_at, record.end.at};
-  (void)outbox_.put(report);
   (void)save(command);
   --live_;
   last_activity_ = clock_.now();
   ended_.push_back(record.uid);
-  if (command.output) kept_output_ += command.output->file_size();
+  if (command.output) {
+    kept_output_ += command.output->file_size();
+    live_output_ -= command.output->file_size();
+  }
   prune();
   settled_.notify_all();
+  changed_(record.uid);
+  return true;
+}
+
+void SlotProcesses::forget(const std::string& uid) {
+  if (client_) client_->send(Writer(Kind::kForget).text(uid).take());
 }
 
 // Old output goes first, then old records. Whoever still reads a file keeps it open.
@@ -66,40 +84,35 @@ void SlotProcesses::prune() {
 }
 
 void SlotProcesses::connected(const std::string&, const std::vector<HelperCommand>& known) {
-  std::vector<std::string> lost;
-  {
-    std::lock_guard hold(mutex_);
-    if (!client_) return;
-    const auto is_known = [&](const std::string& uid) {
-      return std::any_of(known.begin(), known.end(), [&](const auto& each) { return each.uid == uid; });
-    };
-    for (const auto& each : known) {
-      const auto command = find(each.uid);
-      if (!command) client_->send(Writer(Kind::kKill).text(each.uid).u8(SIGKILL).take());
-      // One that nobody knows here is listened to until it ends, and then forgotten.
-      client_->send(Writer(Kind::kAttach)
-                        .text(each.uid)
-                        .u64(!command           ? each.end
-                             : !command->output ? each.end
-                                                : std::max(each.base, command->output->end()))
-                        .take());
-    }
-    for (auto& [uid, command] : commands_) {
-      if (command->record.ended || is_known(uid)) continue;
-      if (!command->spawn_frame.empty() && command->record.kill_reason.empty()) {
-        client_->send(command->spawn_frame);
-        continue;
-      }
-      const bool began = command->record.started_at != Instant{};
-      const auto& why = command->record.kill_reason;
-      finish(*command, {!why.empty() ? why
-                        : began      ? "ParentStopped"
-                                     : "StartFailed",
-                        began ? 137 : 126, "The Sandbox's helper does not know the command.", clock_.now()});
-      lost.push_back(uid);
-    }
+  std::lock_guard hold(mutex_);
+  if (!client_) return;
+  const auto is_known = [&](const std::string& uid) {
+    return std::any_of(known.begin(), known.end(), [&](const auto& each) { return each.uid == uid; });
+  };
+  for (const auto& each : known) {
+    const auto command = find(each.uid);
+    if (!command) client_->send(Writer(Kind::kKill).text(each.uid).u8(SIGKILL).take());
+    // One that nobody knows here is listened to until it ends, and then forgotten.
+    client_->send(Writer(Kind::kAttach)
+                      .text(each.uid)
+                      .u64(!command           ? each.end
+                           : !command->output ? each.end
+                                              : std::max(each.base, command->output->end()))
+                      .take());
   }
-  for (const auto& uid : lost) changed_(uid);
+  for (auto& [uid, command] : commands_) {
+    if (command->record.ended || is_known(uid)) continue;
+    if (!command->spawn_frame.empty() && command->record.kill_reason.empty()) {
+      client_->send(command->spawn_frame);
+      continue;
+    }
+    const bool began = command->record.started_at != Instant{};
+    const auto& why = command->record.kill_reason;
+    finish(*command, {!why.empty() ? why
+                      : began      ? "ParentStopped"
+                                   : "StartFailed",
+                      began ? 137 : 126, "The Sandbox's helper does not know the command.", clock_.now()});
+  }
 }
 
 void SlotProcesses::started(std::string_view uid, Millis age) {
@@ -122,15 +135,20 @@ void SlotProcesses::output(std::string_view uid, int stream, uint64_t offset, st
     client = client_.get();
   }
   if (!client) return;
+  if (offset > kImpossible) return;
   const uint64_t end = offset + data.size();
+  failpoint("process.output");
   // The file is written by this thread alone, so without the lock. Headers count too: output in single bytes
   // may not take many times its size on the node.
   if (command && command->output && !command->cut) {
     auto& file = *command->output;
     if (end > limits_.output_bytes)
       data = data.substr(0, limits_.output_bytes - std::min(limits_.output_bytes, offset));
+    const uint64_t before = file.file_size();
     const bool kept = file.append(stream, offset, data).has_value();
-    if (!kept || end > limits_.output_bytes || file.file_size() > 2 * limits_.output_bytes + (1 << 20)) {
+    const uint64_t live = live_output_ += file.file_size() - before;
+    if (!kept || end > limits_.output_bytes || file.file_size() > 2 * limits_.output_bytes + (1 << 20) ||
+        live > limits_.live_output_bytes) {
       std::lock_guard hold(mutex_);
       command->cut = true;
       order_kill(*command, "OutputLimitExceeded");
@@ -141,16 +159,14 @@ void SlotProcesses::output(std::string_view uid, int stream, uint64_t offset, st
 }
 
 void SlotProcesses::ended(std::string_view uid, const HelperEnd& end) {
-  std::string changed;
-  {
-    std::lock_guard hold(mutex_);
-    if (const auto command = find(uid); command && !command->record.ended) {
-      finish(*command, judge_end(command->record, end, instant_before(clock_, end.age)));
-      changed = command->record.uid;
-    }
-    if (client_) client_->send(Writer(Kind::kForget).text(uid).take());
+  std::lock_guard hold(mutex_);
+  const auto command = find(uid);
+  const bool known = command && !command->record.ended;
+  if (known && !finish(*command, judge_end(command->record, end, instant_before(clock_, end.age)))) {
+    client_ ? client_->wake() : void();
+    return;  // the helper keeps it until it is recorded
   }
-  if (!changed.empty()) changed_(changed);
+  forget(std::string(uid));
 }
 
 void SlotProcesses::order_kill(Command& command, const std::string& reason) {
@@ -176,6 +192,11 @@ Millis SlotProcesses::on_time() {
   Micros next = now + kLongest;
   for (auto& [uid, command] : commands_) {
     if (command->record.ended) continue;
+    if (command->late_end) {
+      if (finish(*command, CommandEnd(*command->late_end))) forget(uid);
+      next = std::min<Micros>(next, now + Seconds(1));
+      continue;
+    }
     if (command->record.kill_reason.empty()) {
       if (now >= command->record.deadline_boot) order_kill(*command, "DeadlineExceeded");
     } else if (now >= command->kill_due) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "libs/telemetry/failpoint.hpp"
+
 namespace nodus::executor {
 namespace fs = std::filesystem;
 using helper::Kind;
@@ -52,18 +54,21 @@ Result<void> SlotProcesses::load() {
     auto text = read_small_file(entry->path(), kRecordLimit);
     auto record = text ? decode_record(*text) : std::unexpected(text.error());
     if (!record) return std::unexpected(record.error());
-    auto command = std::make_shared<Command>(
-        Command{*record, nullptr, {}, record->kill_reason == kOutputLimit, Micros(0)});
+    auto command = std::make_shared<Command>();
+    command->record = *record;
+    command->cut = record->kill_reason == kOutputLimit;
     std::error_code gone;
     if (!record->ended || fs::exists(output_path(record->uid), gone)) {
       auto output = OutputFile::open(output_path(record->uid));
       if (!output) return std::unexpected(output.error());
       command->output = *output;
     }
-    if (record->ended)
+    if (record->ended) {
       past.push_back(command);
-    else
+    } else {
       ++live_;
+      live_output_ += command->output->file_size();
+    }
     commands_[record->uid] = command;
   }
   std::sort(past.begin(), past.end(),
@@ -124,6 +129,8 @@ Result<void> SlotProcesses::start(const CommandRequest& request) {
         "The Sandbox runs " + std::to_string(live_) + " commands, the most at once. Wait until one ends.";
     return std::unexpected(error);
   }
+  if (slot_.env.size() + request.env.size() > helper::kMaxEnvironment)
+    return fail(Code::kInvalid, "Invalid", "The image and the request have too many environment variables.");
   auto output = OutputFile::open(output_path(request.uid));
   if (!output) return std::unexpected(output.error());
   auto command = std::make_shared<Command>();
@@ -136,6 +143,7 @@ Result<void> SlotProcesses::start(const CommandRequest& request) {
   command->spawn_frame = spawn_frame(request);
   // Recorded before it can begin, so that it is never started a second time.
   if (auto saved = save(*command); !saved) return saved;
+  failpoint("process.accepted");
   commands_[request.uid] = command;
   ++live_;
   last_activity_ = clock_.now();
@@ -210,20 +218,16 @@ void SlotProcesses::close(const std::string& reason) {
     client.swap(client_);
   }
   client.reset();  // waits for its thread, unless a caller of activity() still holds it for a moment
-  std::vector<std::string> open;
-  {
-    std::lock_guard hold(mutex_);
-    for (auto& [uid, command] : commands_) {
-      if (command->record.ended) continue;
-      HelperEnd end;
-      end.how = helper::How::kSignaled;
-      end.value = SIGKILL;
-      if (command->record.kill_reason.empty()) command->record.kill_reason = reason;
-      open.push_back(uid);
-      finish(*command, judge_end(command->record, end, clock_.now()));
-    }
+  std::lock_guard hold(mutex_);
+  for (auto& [uid, command] : commands_) {
+    if (command->record.ended) continue;
+    if (command->record.kill_reason.empty()) command->record.kill_reason = reason;
+    HelperEnd killed;
+    killed.how = helper::How::kSignaled;
+    killed.value = SIGKILL;
+    finish(*command, command->late_end ? CommandEnd(*command->late_end)
+                                       : judge_end(command->record, killed, clock_.now()));
   }
-  for (const auto& uid : open) changed_(uid);
 }
 
 Activity SlotProcesses::activity() {

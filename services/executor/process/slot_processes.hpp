@@ -4,12 +4,14 @@
 // Threads: anybody may call the public functions; the helper's news arrives on the client's thread.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "services/executor/app/ports.hpp"
@@ -21,6 +23,7 @@ namespace nodus::executor {
 struct ProcessLimits {
   uint64_t output_bytes = 64ull << 20;        // of one command, both streams
   uint64_t kept_output_bytes = 256ull << 20;  // of commands that have ended, a slot; the oldest goes first
+  uint64_t live_output_bytes = 1ull << 30;    // of commands that run, a slot
   size_t commands = 1024;                     // at once, a slot
   size_t kept_records = 4096;                 // of commands that have ended, a slot
   Millis kill_again{1'000};                   // a command that should be dead is killed again so often
@@ -61,9 +64,10 @@ class SlotProcesses final : private HelperListener {
   struct Command {
     CommandRecord record;
     std::shared_ptr<OutputFile> output;
-    std::string spawn_frame;  // until the helper has answered
-    bool cut = false;         // more output came than is kept
-    Micros kill_due{0};       // on the boot clock, with kill_reason
+    std::string spawn_frame;             // until the helper has answered
+    bool cut = false;                    // more output came than is kept
+    std::optional<CommandEnd> late_end;  // it ended, but that could not be recorded yet
+    Micros kill_due{0};                  // on the boot clock, with kill_reason
   };
   using CommandPtr = std::shared_ptr<Command>;
 
@@ -77,7 +81,8 @@ class SlotProcesses final : private HelperListener {
   CommandPtr find(std::string_view uid) const;
   size_t live() const;
   Result<void> save(const Command& command) const;
-  void finish(Command& command, CommandEnd end);
+  bool finish(Command& command, CommandEnd end);  // false: it could not be recorded; on_time() repeats
+  void forget(const std::string& uid);
   void order_kill(Command& command, const std::string& reason);
   void send_kill(Command& command);
   void prune();
@@ -96,8 +101,9 @@ class SlotProcesses final : private HelperListener {
   mutable std::mutex mutex_;
   std::condition_variable settled_;  // a command ended, a file request ended
   std::map<std::string, CommandPtr, std::less<>> commands_;
-  std::deque<std::string> ended_;  // oldest first
-  uint64_t kept_output_ = 0;
+  std::deque<std::string> ended_;          // oldest first
+  uint64_t kept_output_ = 0;               // file bytes of commands that have ended
+  std::atomic<uint64_t> live_output_ = 0;  // and of those that run
   size_t live_ = 0;
   bool opened_ = false, admitting_ = false;
   int file_requests_ = 0;

@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -118,11 +120,38 @@ TEST_P(HelperTest, RunsACommandAsTheUserWithoutPrivileges) {
   EXPECT_EQ(heard.end->value, 3u);
   EXPECT_EQ(heard.end->output_end, 6u);
   EXPECT_EQ(sh("id -u; id -g; id -G").out, "1000\n1000\n1000\n");
-  EXPECT_EQ(sh("grep -E '^Cap(Inh|Prm|Eff|Amb)' /proc/self/status | grep -v 0000000000000000").out, "");
+  EXPECT_EQ(sh("grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status | grep -v 0000000000000000").out, "");
   EXPECT_EQ(run({"ls", "/proc/self/fd"}).out.substr(0, 6), "0\n1\n2\n");
   EXPECT_NE(sh("kill -9 1; kill -9 -1; kill -STOP 1").end->how, How::kStartFailed);
   EXPECT_EQ(sh("pwd").out, sandbox->inside() + "\n");
   EXPECT_EQ(run({"cat"}, "", std::string(300'000, 'x')).out.size(), 300'000u);
+}
+
+TEST_P(HelperTest, IsOutOfTheCommandsReach) {
+  if (GetParam() == Runtime::kPlain) return;  // there the file system is the host's
+  EXPECT_EQ(sh("ls /.run; echo x > /.run/helper.sock").out, "");
+  EXPECT_NE(sh("echo x > /.nodus/helper").end->value, 0u);
+  EXPECT_NE(sh("echo x > /.nodus/other").end->value, 0u);
+  EXPECT_EQ(sh("cat /proc/1/environ; ls /proc/1/fd").out, "");
+  EXPECT_EQ(run({"cat", "/proc/self/oom_score_adj"}).end->value, 0u);
+}
+
+// Whatever arrives at its socket, it goes on.
+TEST_P(HelperTest, OutlivesNonsense) {
+  for (int i = 0; i < 200; ++i) {
+    int fd = -1;
+    ASSERT_TRUE(test::eventually([&] { return (fd = connect_unix(sandbox->socket())) >= 0; }));
+    std::string bytes = random_bytes(random_below(300) + 1);
+    if (i % 4 == 1) bytes = std::string("\x03\0\0\0\x01\x01\x02", 7) + bytes;  // as a file request
+    if (i % 4 == 2) bytes = std::string("\x03\0\0\0\x01\x01\x01", 7) + bytes;  // as nodusd
+    if (i % 4 == 3)
+      bytes = std::string("\x03\0\0\0\x01\x01\x01", 7) +
+              Writer(static_cast<Kind>(random_below(80))).text(bytes).take();
+    (void)!write(fd, bytes.data(), bytes.size());
+    close(fd);
+  }
+  ASSERT_TRUE(test::eventually([&] { return client->count_live(Seconds(5)).has_value(); }));
+  EXPECT_EQ(sh("echo still here").out, "still here\n");
 }
 
 TEST_P(HelperTest, SaysWhyAStartFailed) {
@@ -205,6 +234,28 @@ TEST_P(HelperTest, RunsManyAtOnce) {
   std::vector<std::string> uids;
   for (int i = 0; i < 60; ++i) uids.push_back(spawn({"sh", "-c", "echo " + std::to_string(i)}));
   for (int i = 0; i < 60; ++i) EXPECT_EQ(recorder.wait(uids[i]).out, std::to_string(i) + "\n");
+}
+
+// The figure to compare: a command through the helper, from asking to its end, beside the runtime's own exec.
+TEST_P(HelperTest, FigureOfASpawn) {
+  const auto p50_us = [](int times, const std::function<void()>& each) {
+    std::vector<int64_t> took;
+    for (int i = 0; i < times; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      each();
+      took.push_back(std::chrono::duration_cast<Micros>(std::chrono::steady_clock::now() - begin).count());
+    }
+    std::sort(took.begin(), took.end());
+    return took[took.size() / 2];
+  };
+  const auto helper_us = p50_us(60, [&] { EXPECT_EQ(sh("echo hi").out, "hi\n"); });
+  if (GetParam() == Runtime::kPlain) {
+    printf("sh -c 'echo hi' through the helper, plain: p50 %ld us\n", helper_us);
+    return;
+  }
+  const auto exec_us = p50_us(15, [&] { EXPECT_EQ(sandbox->exec({"/bin/sh", "-c", "echo hi"}), 0); });
+  printf("sh -c 'echo hi' through the helper, %s: p50 %ld us; %s exec: p50 %ld us\n",
+         test::to_text(GetParam()), helper_us, test::to_text(GetParam()), exec_us);
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, HelperTest,

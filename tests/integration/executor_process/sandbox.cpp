@@ -60,7 +60,7 @@ int run(const std::vector<std::string>& argv, const fs::path& log) {
 }
 
 std::string bundle_config(const fs::path& directory, const std::string& cgroup) {
-  const std::string caps = R"(["CAP_SETUID","CAP_SETGID","CAP_KILL"])";
+  const std::string caps = R"(["CAP_SETUID","CAP_SETGID","CAP_KILL","CAP_SETPCAP"])";
   const std::string safe = R"("nosuid","noexec","nodev")";
   return R"({"ociVersion":"1.0.2","hostname":"box","process":{"terminal":false,"user":{"uid":0,"gid":0},
 "args":["/.nodus/helper","/.run/helper.sock"],"env":[],"cwd":"/","noNewPrivileges":true,
@@ -155,6 +155,12 @@ void Sandbox::start() {
   if (up) return;
   run({"cat", (directory_ / "log").string()}, "/dev/stderr");
   missing(std::string("The helper did not come up under ") + to_text(runtime_) + ".");
+}
+
+int Sandbox::exec(const std::vector<std::string>& argv) const {
+  std::vector<std::string> all = {program_, "--root", (directory_ / "state").string(), "exec", id_};
+  all.insert(all.end(), argv.begin(), argv.end());
+  return run(all, directory_ / "log");
 }
 
 Sandbox::~Sandbox() {

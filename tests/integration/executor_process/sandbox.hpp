@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace nodus::executor::test {
 
@@ -28,7 +29,7 @@ class Sandbox {
   // Where the Sandbox's user may write, as the host sees it and as the Sandbox does.
   std::filesystem::path workspace() const;
   std::string inside() const;
-  pid_t pid() const { return pid_; }
+  int exec(const std::vector<std::string>& argv) const;  // the runtime's own exec; its wait status
 
  private:
   void make_root();

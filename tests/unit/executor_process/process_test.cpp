@@ -14,6 +14,7 @@
 #include "services/executor/helper/protocol.hpp"
 #include "services/executor/helper/sha256.hpp"
 #include "services/executor/process/command.hpp"
+#include "services/executor/process/exec_request.hpp"
 #include "services/executor/process/output_file.hpp"
 #include "services/executor/process/report_outbox.hpp"
 
@@ -149,6 +150,43 @@ TEST_F(ProcessTest, FramesKeepTheirBounds) {
   helper::Reader body(std::string_view(huge).substr(5));
   EXPECT_TRUE(body.texts(1024).empty());
   EXPECT_FALSE(body.ok());
+}
+
+TEST_F(ProcessTest, ExecRequestsKeepTheirLimits) {
+  const std::string uid = random_uuid();
+  const auto parse = [&](const std::string& rest) {
+    return parse_exec_request("{\"uid\":\"" + uid + "\",\"name\":\"sb-a-1\"," + rest + "}");
+  };
+  const auto list = [](size_t count, const std::string& each) {
+    std::string text = "\"command\":[";
+    for (size_t i = 0; i < count; ++i) text += (i ? ",\"" : "\"") + each + "\"";
+    return text + "]";
+  };
+  const auto variables = [](size_t count) {
+    std::string text = "\"env\":{";
+    for (size_t i = 0; i < count; ++i) text += (i ? ",\"V" : "\"V") + std::to_string(i) + "\":\"x\"";
+    return text + "},\"command\":[\"a\"]";
+  };
+  auto good = parse(
+      R"("command":["sh","-c","x"],"env":{"A":"b=c"},"workingDir":"/w","timeoutMs":1500,"stdin":"aGk=")");
+  ASSERT_TRUE(good.has_value()) << good.error().message;
+  EXPECT_EQ(good->argv, (std::vector<std::string>{"sh", "-c", "x"}));
+  EXPECT_EQ(good->env, (std::vector<std::string>{"A=b=c"}));
+  EXPECT_EQ(good->timeout, Millis(1500));
+  EXPECT_EQ(good->stdin_bytes, "hi");
+  EXPECT_TRUE(parse(list(1024, "a")).has_value());
+  EXPECT_FALSE(parse(list(1025, "a")).has_value());
+  EXPECT_FALSE(parse(list(0, "a")).has_value());
+  EXPECT_TRUE(parse(list(1, std::string(65535, 'a'))).has_value());
+  EXPECT_FALSE(parse(list(1, std::string(65536, 'a'))).has_value());
+  EXPECT_TRUE(parse(variables(256)).has_value());
+  EXPECT_FALSE(parse(variables(257)).has_value());
+  EXPECT_TRUE(parse(R"("command":["a"],"timeoutMs":86400000)").has_value());
+  for (const char* bad : {R"("command":["a"],"timeoutMs":86400001)", R"("command":["a"],"timeoutMs":1.5)",
+                          R"("command":["a\u0000"])", R"("command":"a")", R"("command":["a"],"env":{"":"x"})",
+                          R"("command":["a"],"env":[])", R"("command":["a"],"workingDir":"w")",
+                          R"("command":["a"],"stdin":"!")", R"("command":["a"],"shell":true)"})
+    EXPECT_FALSE(parse(bad).has_value()) << bad;
 }
 
 // A lifecycle that fails, refuses one report for good, and is replaced by another outbox on the same files.
