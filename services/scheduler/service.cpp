@@ -141,9 +141,8 @@ Service::~Service() {
   p.server.stop();
   p.lifecycle.reset();
   p.metering.reset();
-  p.expiry_loop.reset();
-  p.place_loop.reset();
-  p.ranges_loop.reset();
+  for (auto* loop : {&p.expiry_loop, &p.place_loop, &p.ranges_loop})
+    if (*loop) (*loop)->stop();  // kept: a commit of another one may nudge it
 }
 
 int Service::port() const {

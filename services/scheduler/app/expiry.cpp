@@ -33,7 +33,7 @@ Millis Expiry::step() {
     ++failed;
     log::warn("expiry_failed", {{"error", result.error().message}});
   }
-  return failed == 0 && due->size() == kBatch ? Millis(0) : kPoll;
+  return failed == 0 && due->size() == kBatch ? Millis(1) : kPoll;
 }
 
 }  // namespace nodus::scheduler

@@ -13,13 +13,14 @@ namespace nodus::scheduler {
 class Loop {
  public:
   explicit Loop(std::function<Millis()> step) : thread_([this, step = std::move(step)] { run(step); }) {}
-  ~Loop() {
+  ~Loop() { stop(); }
+  void stop() {  // returns when the step under way is done; a nudge after it does nothing
     {
       std::lock_guard lock(mutex_);
       stopped_ = true;
     }
     wake_.notify_one();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
   void nudge() {
     {

@@ -174,6 +174,27 @@ TEST(Operator, ParkedMessagesAreListedReplayedAndSkipped) {
   EXPECT_EQ(s.run({"parked", "list"}), "Nothing is parked.\n");
 }
 
+TEST(Operator, AParkedMessageIsAppliedOnceItsTimeHasCome) {
+  Stack s;
+  s.start();
+  FakeNode node(s.port, "m1");
+  s.request_start("u1");
+  ASSERT_TRUE(s.reaches("u1", "SlotOffered"));
+  s.fund("u1");
+  ASSERT_TRUE(s.reaches("u1", "SandboxStarted"));
+  s.request_start("u1", 2);  // too early
+  ASSERT_TRUE(eventually([&] { return s.run({"parked", "list"}).find("sandbox/u1") != std::string::npos; }));
+  lifecycle::v1::StopRequested stop;
+  stop.set_uid("u1");
+  stop.set_start(1);
+  stop.set_reason(common::v1::STOP_REASON_USER);
+  s.lifecycle.append("another/u1", stop);  // its own stream is parked
+  ASSERT_TRUE(s.reaches("u1", "SlotReleased"));
+  EXPECT_EQ(s.run({"parked", "replay", "lifecycle", "sandbox/u1"}), "1 messages applied.\n");
+  ASSERT_TRUE(s.reaches("u1", "SlotOffered"));
+  EXPECT_EQ(s.run({"parked", "list"}), "Nothing is parked.\n");
+}
+
 TEST(Operator, MachinesAreListedWithWhatIsTaken) {
   Stack s;
   s.start();
