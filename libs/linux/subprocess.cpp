@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -99,10 +100,12 @@ bool wait_for_end(int pid_fd, Pipe& out, Pipe& err, Outcome& outcome, const Comm
   const auto until = SteadyClock::now() + command.deadline;
   for (;;) {
     const auto left = std::chrono::ceil<Millis>(until - SteadyClock::now());
-    if (left.count() <= 0) return false;
+    if (left.count() <= 0 || (command.cancelled && command.cancelled())) return false;
+    constexpr Millis kLook{200};
+    const Millis time = command.cancelled ? std::min(left, kLook) : left;
     std::array<pollfd, 3> fds{pollfd{pid_fd, POLLIN, 0}, pollfd{out.read_end.get(), POLLIN, 0},
                               pollfd{err.read_end.get(), POLLIN, 0}};
-    if (::poll(fds.data(), fds.size(), static_cast<int>(left.count())) < 0 && errno != EINTR) return false;
+    if (::poll(fds.data(), fds.size(), static_cast<int>(time.count())) < 0 && errno != EINTR) return false;
     if (out.read_end && fds[1].revents != 0 && !drain(out.read_end.get(), outcome.out, command.output_limit))
       out.read_end.reset();
     if (err.read_end && fds[2].revents != 0 && !drain(err.read_end.get(), outcome.err, command.output_limit))

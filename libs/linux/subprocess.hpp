@@ -2,6 +2,7 @@
 // what is kept of its output.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Command {
   std::string output_file;               // stdout and stderr are appended here instead of collected
   Millis deadline{30'000};               // then SIGKILL to it (not to what it left behind)
   size_t output_limit = 64 * 1024;       // of stdout and of stderr; the rest is dropped
+  std::function<bool()> cancelled;       // asked now and then; true: SIGKILL, as if the deadline had passed
 };
 
 struct Outcome {

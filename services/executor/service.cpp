@@ -153,6 +153,7 @@ int serve(const Config& config) {
   log::info("node.draining");
   parts.server.stop();
   parts.channel.stop();
+  (*host)->stop_unpacking();
   parts.reconciler.stop();
   unpacking.join();
   return 0;

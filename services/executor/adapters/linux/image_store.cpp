@@ -122,13 +122,27 @@ Result<Image> ImageStore::ensure(const std::string& name, const std::string& dig
   if (short_name.empty() || short_name.starts_with('.') ||
       short_name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") != std::string::npos)
     return bad_image("There is no image \"" + name + "\" in the catalog.");
-  const std::lock_guard lock(unpacking_);
+  const std::lock_guard lock(turn_of(*hex));
   if (auto image = read_unpacked(unpacked_ / *hex)) return *image;
   try {
     return unpack(catalog_ / short_name, *hex);
   } catch (const std::exception& fault) {  // of Boost.JSON: a member of another type than it should have
     return bad_image("The image " + name + " is not a valid OCI image: " + fault.what());
   }
+}
+
+std::mutex& ImageStore::turn_of(const std::string& hex) {
+  const std::lock_guard lock(mutex_);
+  return unpacking_[hex];
+}
+
+static constexpr const char* kPartial = ".partial-";
+
+void ImageStore::remove_partial() {
+  std::error_code error;
+  for (fs::directory_iterator it(unpacked_, error), end; !error && it != end; it.increment(error))
+    if (it->path().filename().native().find(kPartial) != std::string::npos)
+      (void)linux::remove_tree(it->path());
 }
 
 // umoci finds manifests by tag only: a layout of its own, with this manifest and links to the blobs, whatever
@@ -169,13 +183,14 @@ Result<Image> ImageStore::unpack(const fs::path& layout, const std::string& hex)
   if (!manifest) return std::unexpected(manifest.error());
   auto config = read_blob(layout, text_at(*manifest, {"config", "digest"}));
   if (!config) return std::unexpected(config.error());
-  const auto partial = unpacked_ / (hex + ".partial");
-  if (auto removed = linux::remove_tree(partial); !removed) return std::unexpected(removed.error());
+  // A name of its own: the umoci of a nodusd that was killed may still be writing to another.
+  const auto partial = unpacked_ / (hex + kPartial + random_uuid().substr(0, 8));
   const auto view = partial / "layout";
   if (auto made = make_view(layout, hex, view); !made) return std::unexpected(made.error());
   auto unpacked = linux::run_checked({.argv = {"umoci", "raw", "unpack", "--image", view.native() + ":wanted",
                                                (partial / "rootfs").native()},
-                                      .deadline = Millis(600'000)});
+                                      .deadline = Millis(600'000),
+                                      .cancelled = [this] { return stopping_.load(); }});
   if (!unpacked) return std::unexpected(unpacked.error());
   if (auto removed = linux::remove_tree(view); !removed) return std::unexpected(removed.error());
 

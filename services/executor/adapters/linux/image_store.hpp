@@ -2,7 +2,9 @@
 // manifest's digest says, or it is refused.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -26,12 +28,17 @@ class ImageStore {
   Result<Image> ensure(const std::string& name, const std::string& digest);
   // (name, digest of the tag latest) of every image of the catalog.
   std::vector<std::pair<std::string, std::string>> catalog() const;
+  void remove_partial();             // what an earlier nodusd did not finish
+  void stop() { stopping_ = true; }  // an unpacking under way fails
 
  private:
   Result<Image> unpack(const std::filesystem::path& layout, const std::string& hex);
+  std::mutex& turn_of(const std::string& hex);
   const std::filesystem::path catalog_;
   const std::filesystem::path unpacked_;
-  std::mutex unpacking_;
+  std::atomic<bool> stopping_ = false;
+  std::mutex mutex_;
+  std::map<std::string, std::mutex> unpacking_;  // one a digest: images do not wait for each other
 };
 
 // user: "1000", "1000:1000", "agent", "agent:agent", resolved in the image's /etc/passwd and /etc/group. Root

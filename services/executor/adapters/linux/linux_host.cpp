@@ -42,6 +42,7 @@ Result<std::unique_ptr<LinuxHost>> LinuxHost::make(
   for (const auto& path :
        {host->layout_.state, host->layout_.slots(), host->layout_.images(), host->layout_.state / "runtime"})
     if (auto made = linux::make_directories(path); !made) return std::unexpected(made.error());
+  host->images_.remove_partial();
   if (auto made = host->disk_.make_skeleton(); !made) return std::unexpected(made.error());
   return host;
 }

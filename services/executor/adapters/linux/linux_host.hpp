@@ -32,6 +32,7 @@ class LinuxHost final : public Host {
   Result<void> self_check();
   // Unpacks the catalog's images, so that no first start waits for it.
   void unpack_catalog();
+  void stop_unpacking() { images_.stop(); }
   // Destroys all that bears this node's label, records included.
   Result<void> purge();
 
