@@ -41,6 +41,9 @@ int main(int argc, char** argv) {
   }  // 0 to 2 are never a socket or a pipe end
   nodus::helper::close_from(3);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  // Commands inherit the empty set; the helper's own capabilities do not come from it. Needs CAP_SETPCAP.
+  for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
+    prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   signal(SIGPIPE, SIG_IGN);
   struct sigaction wake{};
   wake.sa_handler = nothing;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 namespace nodus::helper {
 namespace {
 constexpr rlim_t kProcesses = 256;
+constexpr size_t kPathEntries = 64;  // of PATH that are tried
 
 struct Pipes {
   int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, status[2] = {-1, -1};
@@ -46,19 +48,41 @@ std::string_view path_of(const std::vector<std::string>& env) {
   return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
-int exec_by_path(const SpawnRequest& request, char* const* argv, char* const* env) {
+// What the child needs, made before it exists: it shares the helper's memory until it executes.
+struct Plan {
+  std::vector<std::string> files;  // to try in this order
+  std::vector<char*> argv, env;
+  const char* directory;
+};
+
+Plan make_plan(const SpawnRequest& request) {
+  Plan plan;
   const std::string& name = request.argv[0];
-  if (name.empty()) return ENOENT;
-  if (name.find('/') != name.npos) return execve(name.c_str(), argv, env), errno;
+  if (name.find('/') != name.npos) {
+    plan.files.push_back(name);
+  } else {
+    auto rest = path_of(request.env);
+    for (bool more = !name.empty(); more && plan.files.size() < kPathEntries;) {
+      const size_t colon = rest.find(':');
+      more = colon != rest.npos;
+      const auto directory = rest.substr(0, colon);
+      if (more) rest.remove_prefix(colon + 1);
+      plan.files.push_back(directory.empty() ? name : std::string(directory) + "/" + name);
+    }
+  }
+  for (const auto& value : request.argv) plan.argv.push_back(const_cast<char*>(value.c_str()));
+  for (const auto& value : request.env) plan.env.push_back(const_cast<char*>(value.c_str()));
+  plan.argv.push_back(nullptr), plan.env.push_back(nullptr);
+  plan.directory = request.directory.empty() ? "/" : request.directory.c_str();
+  return plan;
+}
+
+// From here to exec in the child: system calls only, nothing is allocated or freed.
+
+int exec_first(const Plan& plan) {
   int fault = ENOENT;
-  auto rest = path_of(request.env);
-  for (bool more = true; more;) {
-    const size_t colon = rest.find(':');
-    more = colon != rest.npos;
-    const auto directory = rest.substr(0, colon);
-    if (more) rest.remove_prefix(colon + 1);
-    const std::string file = directory.empty() ? name : std::string(directory) + "/" + name;
-    execve(file.c_str(), argv, env);
+  for (const auto& file : plan.files) {
+    execve(file.c_str(), plan.argv.data(), plan.env.data());
     if (errno != ENOENT && errno != ENOTDIR) fault = errno;
     if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) break;
   }
@@ -66,9 +90,6 @@ int exec_by_path(const SpawnRequest& request, char* const* argv, char* const* en
 }
 
 void drop_privileges(const SpawnRequest& request, int status) {
-  // The bounding set needs CAP_SETPCAP; without it no_new_privs keeps what is left of the set useless.
-  for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
-    prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   if (setgroups(0, nullptr) < 0 || setresgid(request.group, request.group, request.group) < 0 ||
       setresuid(request.user, request.user, request.user) < 0)
@@ -79,10 +100,21 @@ void drop_privileges(const SpawnRequest& request, int status) {
   if (setrlimit(RLIMIT_NPROC, &processes) < 0) give_up(status, Stage::kUser, errno);
 }
 
-[[noreturn]] void run_child(const SpawnRequest& request, const rlimit& files, Pipes& pipes) {
-  int status = pipes.status[1];
+// By where one arrives, so that no link leads into what is nobody's business. No descriptor but the standard
+// ones is open any more.
+int enter(const char* directory) {
+  if (directory[0] != '/') return EINVAL;
+  if (chdir(directory) < 0) return errno;
+  char at[PATH_MAX];
+  const long size = syscall(SYS_getcwd, at, sizeof at);
+  if (size < 0) return errno;
+  return refused_place(at) ? EXDEV : 0;
+}
+
+[[noreturn]] void run_child(const SpawnRequest& request, const Plan& plan, const rlimit& files,
+                            const Pipes& pipes) {
   // Above the standard descriptors, so that they can be replaced without care for the order.
-  status = fcntl(status, F_DUPFD_CLOEXEC, 16);
+  int status = fcntl(pipes.status[1], F_DUPFD_CLOEXEC, 16);
   int in = pipes.in[0] >= 0 ? pipes.in[0] : open("/dev/null", O_RDONLY | O_CLOEXEC);
   in = in < 0 ? -1 : fcntl(in, F_DUPFD_CLOEXEC, 16);
   const int out = fcntl(pipes.out[1], F_DUPFD_CLOEXEC, 16);
@@ -97,23 +129,16 @@ void drop_privileges(const SpawnRequest& request, int status) {
   setsid();
   struct sigaction normal{};
   normal.sa_handler = SIG_DFL;
-  for (int signal = 1; signal < NSIG; ++signal) sigaction(signal, &normal, nullptr);
+  sigaction(SIGPIPE, &normal, nullptr);  // the only one ignored here
+  sigaction(SIGCHLD, &normal, nullptr);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   setrlimit(RLIMIT_NOFILE, &files);
   umask(022);
   drop_privileges(request, status);
-  Place place;
-  int fault = find_place(request.directory.empty() ? "/" : request.directory, Missing::kRefuse, true, place);
-  if (!fault && fchdir(place.directory) < 0) fault = errno;
-  if (!fault && !place.name.empty() && chdir(place.name.c_str()) < 0) fault = errno;
-  if (fault) give_up(status, Stage::kDirectory, fault);
-  std::vector<char*> argv, env;
-  for (const auto& value : request.argv) argv.push_back(const_cast<char*>(value.c_str()));
-  for (const auto& value : request.env) env.push_back(const_cast<char*>(value.c_str()));
-  argv.push_back(nullptr), env.push_back(nullptr);
-  give_up(status, Stage::kExec, exec_by_path(request, argv.data(), env.data()));
+  if (const int fault = enter(plan.directory)) give_up(status, Stage::kDirectory, fault);
+  give_up(status, Stage::kExec, exec_first(plan));
 }
 }  // namespace
 
@@ -134,9 +159,11 @@ StartFault spawn(const SpawnRequest& request, const rlimit& files, Spawned& spaw
   if (pipe2(pipes.out, O_CLOEXEC) < 0 || pipe2(pipes.err, O_CLOEXEC) < 0 ||
       pipe2(pipes.status, O_CLOEXEC) < 0 || (with_stdin && pipe2(pipes.in, O_CLOEXEC) < 0))
     return {Stage::kFork, errno};
-  const pid_t pid = fork();
+  const Plan plan = make_plan(request);
+  // The helper waits until the child has executed: under gVisor copying its memory costs more than that.
+  const pid_t pid = vfork();
+  if (pid == 0) run_child(request, plan, files, pipes);
   if (pid < 0) return {Stage::kFork, errno};
-  if (pid == 0) run_child(request, files, pipes);
   spawned.pid = pid;
   spawned.status = give(pipes.status[0]);
   spawned.in = give(pipes.in[1]);

@@ -109,6 +109,12 @@ int Walk::run(std::string_view path, bool follow, Place& place) {
 }
 }  // namespace
 
+bool refused_place(std::string_view path) {
+  if (path.empty() || path[0] != '/') return true;
+  const auto first = path.substr(1, path.find('/', 1) - 1);
+  return std::find(std::begin(kRefused), std::end(kRefused), first) != std::end(kRefused);
+}
+
 int find_place(std::string_view path, Missing missing, bool follow, Place& place) {
   return Walk(missing).run(path, follow, place);
 }

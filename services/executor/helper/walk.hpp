@@ -20,4 +20,8 @@ enum class Missing { kRefuse, kCreate };  // directories on the way
 // the place is where it leads.
 int find_place(std::string_view path, Missing missing, bool follow, Place& place);
 
+// Whether an absolute path without links lies where nobody has business (or outside the root). Allocates
+// nothing.
+bool refused_place(std::string_view path);
+
 }  // namespace nodus::helper

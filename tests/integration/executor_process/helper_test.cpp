@@ -163,7 +163,14 @@ TEST_P(HelperTest, SaysWhyAStartFailed) {
   auto nowhere = run({"true"}, "/no/such/place");
   EXPECT_EQ(nowhere.end->stage, helper::Stage::kDirectory);
   EXPECT_EQ(nowhere.end->value, static_cast<uint32_t>(ENOENT));
-  EXPECT_EQ(run({"true"}, "/proc/self/fd").end->stage, helper::Stage::kDirectory);
+  EXPECT_EQ(sh("ln -s /proc/self/fd away; ln -s /proc/self/root over; ln -s . here").end->value, 0u);
+  for (const std::string& directory :
+       {std::string("/proc"), std::string("/proc/self/fd/7"), std::string("/proc/self/root/proc"),
+        std::string("/sys"), std::string("relative"), sandbox->inside() + "/away"})
+    EXPECT_EQ(run({"true"}, directory).end->stage, helper::Stage::kDirectory) << directory;
+  for (int fd = 3; fd < 21; ++fd)
+    EXPECT_EQ(run({"true"}, "/proc/self/fd/" + std::to_string(fd)).end->stage, helper::Stage::kDirectory);
+  EXPECT_EQ(run({"pwd"}, sandbox->inside() + "/here").out, sandbox->inside() + "\n");
   auto forbidden = run({sandbox->inside()});
   EXPECT_EQ(forbidden.end->value, static_cast<uint32_t>(EACCES));
 }
