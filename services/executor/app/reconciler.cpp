@@ -43,6 +43,7 @@ Result<void> Reconciler::recover() {
     slots_[key] = Slot{.record = std::move(record), .alive = alive};
     kick(key);
   }
+  work_.post([this] { refresh_activity(); }, options_.activity_every);
   return {};
 }
 
@@ -83,8 +84,7 @@ void Reconciler::kick(const SlotKey& key) {
   std::optional<Look> look;
   if (known) {
     const Slot& slot = found->second;
-    look = Look{slot.record->phase, slot.alive, slot.opened,
-                slot.opened ? processes_.activity(key) : Activity{}};
+    look = Look{slot.record->phase, slot.alive, slot.opened, slot.declined};
   }
   const Step step = next_step(look, want_of(key), order_of(key));
   if (step == Step::kNone) return;
@@ -110,10 +110,9 @@ void Reconciler::perform(const SlotKey& key, Step step) {
     case Step::kStop:
       done = stop_slot(key);
       break;
-    case Step::kDecline:
     case Step::kResume: {
       auto record = record_of(key);
-      record.phase = step == Step::kDecline ? Phase::kDeclined : Phase::kRunning;
+      record.phase = Phase::kRunning;
       put(record);
       break;
     }
@@ -199,9 +198,24 @@ std::vector<SlotReport> Reconciler::reports() const {
   for (const auto& [key, slot] : slots_) {
     if (!slot.record) continue;
     reports.push_back({key, slot.record->phase, slot.record->failure, slot.record->message,
-                       slot.record->saved, slot.opened ? processes_.activity(key) : Activity{}});
+                       slot.record->saved, slot.activity});
   }
   return reports;
+}
+
+void Reconciler::refresh_activity() {
+  std::vector<SlotKey> keys;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, slot] : slots_)
+      if (slot.opened) keys.push_back(key);
+  }
+  for (const auto& key : keys) {
+    const auto activity = processes_.activity(key);
+    const std::lock_guard lock(mutex_);
+    if (const auto found = slots_.find(key); found != slots_.end()) found->second.activity = activity;
+  }
+  work_.post([this] { refresh_activity(); }, options_.activity_every);
 }
 
 int64_t Reconciler::version() const {

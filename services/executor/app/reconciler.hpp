@@ -37,6 +37,7 @@ struct ReconcilerOptions {
   Millis end_patience{10'000};
   Millis retry_first{500};  // doubled each time, jittered
   Millis retry_last{30'000};
+  Millis activity_every{5'000};  // how old the activity in a report may be
 };
 
 class Reconciler {
@@ -62,6 +63,8 @@ class Reconciler {
     bool alive = false;
     bool opened = false;
     bool working = false;
+    Activity activity;              // as of not long ago
+    std::optional<Order> declined;  // with kDeclined
     Step failed_step = Step::kNone;
     std::chrono::steady_clock::time_point not_before;
     Millis delay{0};
@@ -88,6 +91,7 @@ class Reconciler {
   SlotRecord record_of(const SlotKey& key) const;
   void put(const SlotRecord& record);  // and tells whoever waits for a change
   void container_ended(const SlotKey& key);
+  void refresh_activity();  // asks the helpers, so it takes its time and holds no lock
   void set_alive(const SlotKey& key, bool alive);
   void set_opened(const SlotKey& key, bool opened);
 

@@ -20,7 +20,7 @@ Result<void> Reconciler::start(const SlotKey& key) {
       record = *slot.record;
     } else {
       const auto order = order_of(key);
-      if (!order) return {};  // taken back meanwhile
+      if (!order || order->stop) return {};  // taken back meanwhile
       std::vector<int> used;
       for (const auto& [other, entry] : slots_)
         if (entry.record) used.push_back(entry.record->network_index);
@@ -113,12 +113,19 @@ Result<bool> Reconciler::admit_stop(const SlotKey& key, SlotRecord& record) {
   }
   if (record.phase == Phase::kStopping) return true;
   if (opened) processes_.close_admission(key);
-  if (order && order->stop && order->stop_reason == StopReason::kIdle && opened &&
-      !idle_holds(processes_.activity(key), order->idle_since)) {
-    processes_.reopen_admission(key);
-    record.phase = Phase::kDeclined;
-    put(record);
-    return false;
+  if (order && order->stop && order->stop_reason == StopReason::kIdle && opened) {
+    const auto activity = processes_.activity(key);
+    if (!idle_holds(activity, order->idle_since)) {
+      processes_.reopen_admission(key);
+      record.phase = Phase::kDeclined;
+      const std::lock_guard lock(mutex_);
+      Slot& slot = slots_[key];
+      slot.record = record;
+      slot.activity = activity;
+      slot.declined = order;
+      note_change();
+      return false;
+    }
   }
   if (crashed && record.ran) {
     record.failure = "Crashed";

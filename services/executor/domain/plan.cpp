@@ -6,18 +6,13 @@ bool idle_holds(const Activity& activity, const std::optional<Instant>& idle_sin
   return !activity.busy && (!idle_since || activity.last <= *idle_since);
 }
 
-static Step stop_or_decline(const Look& slot, const Order& order) {
-  if (order.stop_reason != StopReason::kIdle) return Step::kStop;
-  if (idle_holds(slot.activity, order.idle_since)) return Step::kStop;
-  return slot.phase == Phase::kDeclined ? Step::kNone : Step::kDecline;
-}
-
 static Step running_step(const Look& slot, Want want, const std::optional<Order>& order) {
   if (want == Want::kAbsent) return Step::kDestroy;
   if (!slot.container_alive) return Step::kStop;  // it crashed: save what is there, report Failed
   if (!slot.opened) return Step::kAdopt;
-  if (want == Want::kStop) return stop_or_decline(slot, *order);
-  if (want == Want::kRun && slot.phase == Phase::kDeclined) return Step::kResume;
+  const bool declined = slot.phase == Phase::kDeclined;
+  if (want == Want::kStop) return declined && slot.declined == order ? Step::kNone : Step::kStop;
+  if (want == Want::kRun && declined) return Step::kResume;
   return Step::kNone;
 }
 

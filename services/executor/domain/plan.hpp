@@ -11,8 +11,7 @@ enum class Step {
   kNone,
   kStart,     // make everything, from nothing
   kAdopt,     // it runs already (after a restart of nodusd): open it for commands
-  kStop,      // end commands, save, tear down
-  kDecline,   // an idle stop of a slot that was used since
+  kStop,      // end commands, save, tear down; an idle stop asks first whether it was used since
   kResume,    // the declined stop was taken back
   kDestroy,   // tear down, save nothing, forget
   kForget,    // it is torn down and nobody asks for it: remove the record
@@ -30,8 +29,8 @@ enum class Want {
 struct Look {
   Phase phase = Phase::kStarting;
   bool container_alive = false;
-  bool opened = false;  // the process side serves it
-  Activity activity;
+  bool opened = false;            // the process side serves it
+  std::optional<Order> declined;  // with kDeclined: the stop that was declined; it is not asked again
 };
 
 // `slot` is empty when the node has no record of it; `order` holds the newest order, with kRun and kStop.

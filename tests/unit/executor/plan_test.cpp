@@ -12,8 +12,8 @@ Order stop_order(StopReason reason, std::optional<Instant> idle_since = {}) {
   return Order{.stop = true, .stop_reason = reason, .idle_since = idle_since};
 }
 
-Look look(Phase phase, bool alive = true, bool opened = true, bool busy = false) {
-  return {phase, alive, opened, {kUsed, busy}};
+Look look(Phase phase, bool alive = true, bool opened = true) {
+  return {phase, alive, opened, {}};
 }
 
 struct Case {
@@ -83,32 +83,31 @@ TEST(Plan, EveryPhaseAndWant) {
   }
 }
 
-TEST(Plan, AnIdleStopAsksWhetherItWasUsed) {
-  const auto before = kUsed - Micros(1);
-  struct {
+TEST(Plan, ADeclinedStopIsNotAskedAgainButAnotherIs) {
+  const auto idle = stop_order(StopReason::kIdle, kUsed);
+  Look declined = look(Phase::kDeclined);
+  declined.declined = idle;
+  const struct {
     const char* name;
-    Look slot;
-    std::optional<Instant> idle_since;
+    Order order;
     Step step;
-  } const cases[] = {
-      {"not used since", look(Phase::kRunning), kUsed, Step::kStop},
-      {"used since", look(Phase::kRunning), before, Step::kDecline},
-      {"a command runs", look(Phase::kRunning, true, true, true), kUsed, Step::kDecline},
-      {"no instant given", look(Phase::kRunning), {}, Step::kStop},
-      {"declined already", look(Phase::kDeclined), before, Step::kNone},
-      {"declined, and idle by now", look(Phase::kDeclined), kUsed, Step::kStop},
-      {"dead", look(Phase::kRunning, false), before, Step::kStop},
+  } cases[] = {
+      {"the same", idle, Step::kNone},
+      {"idle since later", stop_order(StopReason::kIdle, kUsed + Micros(1)), Step::kStop},
+      {"of a person", stop_order(StopReason::kOther), Step::kStop},
+      {"deleted", stop_order(StopReason::kDelete), Step::kStop},
   };
   for (const auto& c : cases)
-    EXPECT_EQ(static_cast<int>(next_step(c.slot, Want::kStop, stop_order(StopReason::kIdle, c.idle_since))),
-              static_cast<int>(c.step))
+    EXPECT_EQ(static_cast<int>(next_step(declined, Want::kStop, c.order)), static_cast<int>(c.step))
         << c.name;
 }
 
-TEST(Plan, ADeleteDoesNotAskWhetherItWasUsed) {
-  EXPECT_EQ(static_cast<int>(next_step(look(Phase::kRunning, true, true, true), Want::kStop,
-                                       stop_order(StopReason::kDelete))),
-            static_cast<int>(Step::kStop));
+TEST(Plan, IdleMeansNothingRunsAndNothingUsedItSince) {
+  EXPECT_TRUE(idle_holds({kUsed, false}, kUsed));
+  EXPECT_TRUE(idle_holds({kUsed, false}, std::nullopt));
+  EXPECT_FALSE(idle_holds({kUsed, false}, kUsed - Micros(1)));
+  EXPECT_FALSE(idle_holds({kUsed, true}, kUsed));
+  EXPECT_FALSE(idle_holds({kUsed, true}, std::nullopt));
 }
 
 }  // namespace
