@@ -270,7 +270,7 @@ bool HelperClient::wait_connected(Millis patience) const {
   return state_->changed.wait_for(hold, patience, [&] { return state_->is_connected; });
 }
 
-bool HelperClient::send(std::string frame) {
+bool HelperClient::send(std::string_view frame) {
   std::lock_guard hold(state_->mutex);
   if (!state_->is_connected || state_->queue.size() + frame.size() > kQueueLimit) return false;
   state_->queue += frame;

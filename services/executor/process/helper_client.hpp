@@ -50,7 +50,7 @@ class HelperClient {
 
   bool wait_connected(Millis patience) const;
   // Queues a frame; false when there is no connection or 8 MiB wait already.
-  bool send(std::string frame);
+  bool send(std::string_view frame);
   // Live processes inside, other than the helper. kill_all ends them first; repeat until 0.
   Result<uint32_t> count_live(Millis patience);
   Result<uint32_t> kill_all(Millis patience);

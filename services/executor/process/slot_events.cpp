@@ -192,8 +192,8 @@ Millis SlotProcesses::on_time() {
   Micros next = now + kLongest;
   for (auto& [uid, command] : commands_) {
     if (command->record.ended) continue;
-    if (command->late_end) {
-      if (finish(*command, CommandEnd(*command->late_end))) forget(uid);
+    if (const auto late = command->late_end) {
+      if (finish(*command, CommandEnd(*late))) forget(uid);
       next = std::min<Micros>(next, now + Seconds(1));
       continue;
     }

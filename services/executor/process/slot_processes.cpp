@@ -225,8 +225,7 @@ void SlotProcesses::close(const std::string& reason) {
     HelperEnd killed;
     killed.how = helper::How::kSignaled;
     killed.value = SIGKILL;
-    finish(*command, command->late_end ? CommandEnd(*command->late_end)
-                                       : judge_end(command->record, killed, clock_.now()));
+    finish(*command, command->late_end.value_or(judge_end(command->record, killed, clock_.now())));
   }
 }
 

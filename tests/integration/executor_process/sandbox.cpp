@@ -71,7 +71,8 @@ std::string bundle_config(const fs::path& directory, const std::string& cgroup) 
          (directory / "rootfs").string() + R"("},
 "mounts":[{"destination":"/proc","type":"proc","source":"proc","options":[)" +
          safe + R"(]},
-{"destination":"/dev","type":"tmpfs","source":"tmpfs","options":["nosuid","strictatime","mode=755","size=65536k"]},
+{"destination":"/dev","type":"tmpfs","source":"tmpfs",
+"options":["nosuid","strictatime","mode=755","size=65536k"]},
 {"destination":"/.nodus","type":"bind","source":")" +
          (directory / "bin").string() +
          R"(","options":["bind","ro","nosuid","nodev"]},

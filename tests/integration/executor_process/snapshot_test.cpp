@@ -1,7 +1,5 @@
 // Snapshots on a real ext4 and a real overlay: what a Sandbox made comes back the same, 20 times over, and no
 // archive, however it was made, touches anything outside the tree it is unpacked into.
-#include <archive.h>
-#include <archive_entry.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -20,11 +18,12 @@
 
 #include "libs/base/random.hpp"
 #include "services/executor/snapshot/directory_store.hpp"
-#include "services/executor/snapshot/entry.hpp"
+#include "tests/integration/executor_process/attacks.hpp"
 
 namespace nodus::executor {
 namespace {
 namespace fs = std::filesystem;
+using test::Forge;
 
 int run(const std::string& command) {
   return system((command + " >/dev/null 2>&1").c_str());
@@ -238,11 +237,8 @@ TEST_F(SnapshotTest, LeavesOutWhatNobodyMayBringBack) {
   std::ofstream(upper / "suid") << "x";
   chmod((upper / "suid").c_str(), 06755);
   std::ofstream(upper / "cap") << "x";
-  ASSERT_EQ(run("setcap cap_net_admin+ep " + (upper / "cap").string() +
-                " || setfattr -n security.capability -v "
-                "0sAQAAAgAQAAAAAAAAAAAAAAAAAAA= " +
-                (upper / "cap").string()),
-            0);
+  const char capability[20] = {1, 0, 0, 2, 0, 0x10};  // cap_net_admin, effective
+  ASSERT_EQ(lsetxattr((upper / "cap").c_str(), "security.capability", capability, sizeof capability, 0), 0);
   ASSERT_EQ(lsetxattr((upper / "cap").c_str(), "user.overlay.opaque", "y", 1, 0), 0);
   ASSERT_EQ(lsetxattr((upper / "cap").c_str(), "user.kept", "y", 1, 0), 0);
   ASSERT_EQ(mknod((upper / "null").c_str(), S_IFCHR | 0666, makedev(1, 3)), 0);
@@ -296,145 +292,13 @@ TEST_F(SnapshotTest, NamesOfObjectsAreChecked) {
   EXPECT_FALSE(store->save(top, "../../x/1/2/3").has_value());
 }
 
-// ---- hostile archives
-
-class Forge {
- public:
-  explicit Forge(const fs::path& path) : archive_(archive_write_new()) {
-    archive_write_set_format_pax(archive_);
-    archive_write_add_filter_zstd(archive_);
-    archive_write_set_options(archive_, "hdrcharset=BINARY");
-    archive_write_open_filename(archive_, path.c_str());
-  }
-  ~Forge() {
-    archive_entry_free(entry_);
-    archive_write_free(archive_);
-  }
-  archive_entry* entry(const std::string& path, mode_t type, mode_t mode = 0755) {
-    if (entry_) archive_entry_free(entry_);
-    entry_ = archive_entry_new();
-    archive_entry_set_pathname(entry_, path.c_str());
-    archive_entry_set_filetype(entry_, type);
-    archive_entry_set_perm(entry_, mode);
-    archive_entry_set_size(entry_, 0);
-    return entry_;
-  }
-  Forge& put(const std::string& data = "") {
-    if (!data.empty()) archive_entry_set_size(entry_, static_cast<int64_t>(data.size()));
-    archive_write_header(archive_, entry_);
-    if (!data.empty()) archive_write_data(archive_, data.data(), data.size());
-    return *this;
-  }
-  Forge& directory(const std::string& path) { return entry(path, S_IFDIR), put(); }
-  Forge& file(const std::string& path, const std::string& data = "evil") {
-    return entry(path, S_IFREG, 0644), put(data);
-  }
-  Forge& link(const std::string& path, const std::string& target) {
-    archive_entry_set_symlink(entry(path, S_IFLNK), target.c_str());
-    return put();
-  }
-  Forge& hard(const std::string& path, const std::string& target, const std::string& data = "") {
-    archive_entry_set_hardlink(entry(path, S_IFREG), target.c_str());
-    return put(data);
-  }
-  Forge& attribute(const std::string& path, const std::string& name, const std::string& value) {
-    archive_entry_xattr_add_entry(entry(path, S_IFREG, 0644), name.c_str(), value.data(), value.size());
-    return put("data");
-  }
-  Forge& node(const std::string& path, mode_t type, int major, int minor) {
-    archive_entry_set_rdev(entry(path, type), makedev(major, minor));
-    return put();
-  }
-
- private:
-  archive* archive_;
-  archive_entry* entry_ = nullptr;
-};
-
-struct Attack {
-  const char* name;
-  std::function<void(Forge&)> make;
-  bool refused = true;  // else: unpacked, with what is dangerous left out
-};
-
-std::string deep(int levels) {
-  std::string path;
-  for (int i = 0; i < levels; ++i) path += "d/";
-  return path;
-}
-
-std::vector<Attack> attacks(const std::string& canary) {
-  const std::string out = "../../canary";
-  return {
-      {"dot dot file", [=](Forge& f) { f.directory(".").file(out + "/file"); }},
-      {"dot dot inside", [=](Forge& f) { f.directory("a").file("a/../../../canary/file"); }},
-      {"dot dot directory", [=](Forge& f) { f.directory("..").file("../x"); }},
-      {"only dots", [](Forge& f) { f.file(".."); }},
-      {"absolute", [=](Forge& f) { f.file(canary + "/file"); }},
-      {"absolute directory", [=](Forge& f) { f.directory(canary + "/new"); }},
-      {"double slash", [=](Forge& f) { f.file("/" + canary + "/file"); }},
-      {"empty component", [](Forge& f) { f.directory("a").file("a//b"); }},
-      {"dot component", [](Forge& f) { f.directory("a").file("a/./b"); }},
-      {"link then file", [=](Forge& f) { f.link("l", canary).file("l/file"); }},
-      {"link then same name", [=](Forge& f) { f.link("l", canary + "/file").file("l"); }},
-      {"relative link then file", [=](Forge& f) { f.link("l", out).file("l/file"); }},
-      {"link then directory", [=](Forge& f) { f.link("l", canary).directory("l").file("l/file"); }},
-      {"link chain", [=](Forge& f) { f.link("a", "b").link("b", canary).file("a/file"); }},
-      {"link to own root", [](Forge& f) { f.link("l", ".").file("l/x"); }},
-      {"link to proc", [](Forge& f) { f.link("l", "/proc/self/root").file("l/tmp/x"); }},
-      {"root is a link", [=](Forge& f) { f.link(".", canary).file("file"); }},
-      {"root is a file", [](Forge& f) { f.file("."); }},
-      {"root twice", [](Forge& f) { f.directory(".").directory("."); }},
-      {"hard link out", [=](Forge& f) { f.hard("h", out + "/file"); }},
-      {"hard link absolute", [=](Forge& f) { f.hard("h", canary + "/file"); }},
-      {"hard link through link", [=](Forge& f) { f.link("l", canary).hard("h", "l/file"); }},
-      {"hard link to link", [=](Forge& f) { f.link("l", canary + "/file").hard("h", "l"); }},
-      {"hard link with data", [=](Forge& f) { f.link("l", canary + "/file").hard("h", "l", "evil"); }},
-      {"hard link to directory", [](Forge& f) { f.directory("d").hard("h", "d"); }},
-      {"hard link to nothing", [](Forge& f) { f.hard("h", "nothing"); }},
-      {"hard link to itself", [](Forge& f) { f.hard("h", "h"); }},
-      {"hard link to root", [](Forge& f) { f.hard("h", "."); }},
-      {"same file twice", [](Forge& f) { f.file("a").file("a"); }},
-      {"directory over file", [](Forge& f) { f.file("a").directory("a"); }},
-      {"file under file", [](Forge& f) { f.file("a").file("a/b"); }},
-      {"parent missing", [](Forge& f) { f.file("no/such/parent"); }},
-      {"null device", [](Forge& f) { f.node("n", S_IFCHR, 1, 3); }},
-      {"memory device", [](Forge& f) { f.node("m", S_IFCHR, 1, 1); }},
-      {"block device", [](Forge& f) { f.node("b", S_IFBLK, 7, 0); }},
-      {"block device 0,0", [](Forge& f) { f.node("b", S_IFBLK, 0, 0); }},
-      {"too deep",
-       [](Forge& f) {
-         for (int i = 1; i <= 257; ++i) f.directory(deep(i));
-       }},
-      {"long name", [](Forge& f) { f.file(std::string(256, 'n')); }},
-      {"long path", [](Forge& f) { f.file(std::string(5000, 'p')); }},
-      {"empty link", [](Forge& f) { f.link("l", ""); }},
-      {"more data than the disk",
-       [](Forge& f) {
-         for (int i = 0; i < 40; ++i) f.file("z" + std::to_string(i), std::string(1 << 20, '\0'));
-       }},
-      {"extents outside", [](Forge& f) { f.attribute("x", "nodus.extents", "4 9223372036854775807 4"); }},
-      {"extents overlap", [](Forge& f) { f.attribute("x", "nodus.extents", "4 0 3 2 1"); }},
-      {"extents negative", [](Forge& f) { f.attribute("x", "nodus.extents", "4 -1 4"); }},
-      {"extents that lie", [](Forge& f) { f.attribute("x", "nodus.extents", "400 0 400"); }},
-      {"extents are no numbers", [](Forge& f) { f.attribute("x", "nodus.extents", "4 0 4 "); }},
-      {"set-id file", [](Forge& f) { f.entry("s", S_IFREG, 06755), f.put("x"); }, false},
-      {"set-id directory", [](Forge& f) { f.entry("s", S_IFDIR, 06755), f.put(); }, false},
-      {"capability", [](Forge& f) { f.attribute("c", "security.capability", std::string(20, '\1')); }, false},
-      {"ima", [](Forge& f) { f.attribute("c", "security.ima", "x"); }, false},
-      {"user overlay", [](Forge& f) { f.attribute("c", "user.overlay.redirect", "/etc"); }, false},
-      {"other trusted", [](Forge& f) { f.attribute("c", "trusted.evil", "x"); }, false},
-      {"whiteout", [](Forge& f) { f.node("w", S_IFCHR, 0, 0); }, false},
-  };
-}
-
 TEST_F(SnapshotTest, NoArchiveReachesOutside) {
   fs::create_directory(top / "canary");
   std::ofstream(top / "canary/file") << "untouched";
   const std::string before = describe(top / "canary");
   const fs::path disk = new_disk(24);
   int n = 0;
-  const auto all = attacks((top / "canary").string());
+  const auto all = test::attacks((top / "canary").string());
   EXPECT_GE(all.size(), 50u);
   for (const auto& attack : all) {
     SCOPED_TRACE(attack.name);
