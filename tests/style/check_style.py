@@ -19,7 +19,7 @@ MAX_COLUMNS = {".cpp": 140, ".hpp": 140, ".c": 140, ".h": 140, ".py": 130, ".sql
 
 # A third-party header is included only under the directories that own it.
 OWNERS = {
-    "boost/asio": ["libs/http", "tests"],
+    "boost/asio": ["libs/http", "services/executor/process", "tests"],
     "boost/beast": ["libs/http"],
     "boost/url": ["libs/http", "services/*/config.cpp", "cli"],
     "boost/json": ["libs/http", "services", "cli", "tests"],
