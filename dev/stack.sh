@@ -25,6 +25,9 @@ stack_options() {
   BIN=$ROOT/build/$PRESET/bin
 }
 
+# home_option: what other commands need to be told to find this stack.
+home_option() { [ "$STACK" = "$ROOT/.nodus" ] || printf ' --home %q' "$STACK"; }
+
 pid_file() { printf '%s/run/%s.pid' "$STACK" "$1"; }
 port_of() {
   case $1 in
