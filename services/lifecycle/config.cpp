@@ -32,7 +32,8 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   if (printed) *printed = in.print();
   const auto url = boost::urls::parse_uri(metering);
   if (!url || url->scheme() != "http" || url->port_number() == 0)
-    return fail(Code::kInvalid, "ConfigurationInvalid", "metering.url: an address such as http://127.0.0.1:7402.");
+    return fail(Code::kInvalid, "ConfigurationInvalid",
+                "metering.url: an address such as http://127.0.0.1:7402.");
   out.api.metering_host = url->host_address();
   out.api.metering_port = url->port_number();
   if (auto faults = in.finish(); !faults) return std::unexpected(std::move(faults.error()));
