@@ -82,7 +82,9 @@ int serve(const Config& config) {
   const int signal = wait_for_termination();
   log::info("service.draining", {{"signal", int64_t{signal}}});
   server.stop();
+  // Both commit, and each commit nudges the relay: they end before it does.
   consumer->stop();
+  deadlines.stop();
   return 0;
 }
 

@@ -24,6 +24,10 @@ Deadlines::Deadlines(const Clock& clock, eventlog::EventLog& log, Works& works, 
       began_(clock.now()) {}
 
 Deadlines::~Deadlines() {
+  stop();
+}
+
+void Deadlines::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;

@@ -34,6 +34,7 @@ class Deadlines {
   ~Deadlines();  // ends the thread
 
   void start();
+  void stop();  // returns when the thread has ended
   void wake();  // an account changed; never blocks
   // One turn, on the caller's thread (start() does this for ever). True: there may be more at once.
   Result<bool> run_due();
