@@ -42,13 +42,13 @@ RouteMetrics route_metrics(const std::string& name) {
   return made;
 }
 
-Core::Core(const ServerOptions& given)
-    : options(given),
+Core::Core(ServerOptions given)
+    : options(std::move(given)),
       unrouted(route_metrics("none")),
       refused(metrics::counter("nodus_http_refused_total", "Malformed requests.")),
       overloaded(metrics::counter("nodus_http_overloaded_total", "Answered 503 for want of room.")),
       open(metrics::gauge("nodus_http_connections_open", "Client connections.")),
-      workers(given.workers, given.queue_limit) {}
+      workers(options.workers, options.queue_limit) {}
 
 Connection::Connection(Core& core, Tcp::socket socket, std::string peer)
     : core_(core), stream_(std::move(socket)), peer_(std::move(peer)) {

@@ -28,7 +28,7 @@ RouteMetrics route_metrics(const std::string& route_name);
 
 // What all connections of a server share. Thread-safe as noted.
 struct Core {
-  explicit Core(const ServerOptions& given);
+  explicit Core(ServerOptions given);
   const ServerOptions options;
   Router router;                                            // not changed after start
   std::unordered_map<const Route*, RouteMetrics> by_route;  // not changed after start

@@ -123,7 +123,7 @@ std::string ProxyRun::request_head() const {
   }
   if (chunks_upstream()) {
     text += "Transfer-Encoding: chunked\r\n";
-  } else if (const uint64_t size = to_.body ? to_.body->size() : *exchange_.body_.known_left();
+  } else if (const uint64_t size = to_.body ? to_.body->size() : exchange_.body_.known_left().value_or(0);
              size > 0 || method == "POST" || method == "PUT" || method == "PATCH") {
     text += fmt::format("Content-Length: {}\r\n", size);
   }

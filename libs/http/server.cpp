@@ -46,7 +46,7 @@ Result<Tcp::endpoint> parse_listen(const std::string& listen) {
 
 struct Server::State {
   explicit State(ServerOptions options)
-      : core(options), io(options.io_threads), acceptor(asio::make_strand(io)) {}
+      : core(std::move(options)), io(core.options.io_threads), acceptor(asio::make_strand(io)) {}
 
   asio::awaitable<void> accept_loop();
   void admit(Tcp::socket socket);
