@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "libs/base/signals.hpp"
@@ -12,6 +13,7 @@
 #include "libs/linux/files.hpp"
 #include "libs/linux/unique_fd.hpp"
 #include "libs/telemetry/log.hpp"
+#include "libs/telemetry/metrics.hpp"
 #include "services/executor/adapters/channel/node_channel.hpp"
 #include "services/executor/adapters/linux/linux_host.hpp"
 #include "services/executor/adapters/linux/slot_store.hpp"
@@ -125,6 +127,32 @@ struct Parts {
   Reconciler reconciler;
   NodeChannel channel;
   http::Server server;
+  std::vector<std::shared_ptr<void>> gauges = make_gauges();
+
+  std::vector<std::shared_ptr<void>> make_gauges() {
+    std::vector<std::shared_ptr<void>> made;
+    const std::pair<Phase, const char*> phases[] = {
+        {Phase::kStarting, "Starting"}, {Phase::kRunning, "Running"}, {Phase::kDeclined, "Declined"},
+        {Phase::kStopping, "Stopping"}, {Phase::kStopped, "Stopped"}, {Phase::kFailed, "Failed"}};
+    for (const auto& [phase, name] : phases)
+      made.push_back(metrics::gauge_callback("nodus_node_slots", "Slots of this node",
+                                             [this, phase = phase] {
+                                               const auto reports = reconciler.reports();
+                                               return static_cast<double>(std::count_if(
+                                                   reports.begin(), reports.end(),
+                                                   [&](const auto& r) { return r.phase == phase; }));
+                                             },
+                                             {{"phase", name}}));
+    made.push_back(metrics::gauge_callback("nodus_node_denied_packets",
+                                           "Packets of running Sandboxes that the firewall dropped", [this] {
+                                             double sum = 0;
+                                             if (const auto traffic = host.network().firewall().traffic())
+                                               for (const auto& [index, counts] : *traffic)
+                                                 sum += static_cast<double>(counts.denied_packets);
+                                             return sum;
+                                           }));
+    return made;
+  }
 };
 
 }  // namespace

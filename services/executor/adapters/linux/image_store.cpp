@@ -14,6 +14,8 @@ namespace nodus::executor {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
+static constexpr const char* kPartial = ".partial-";
+
 static std::unexpected<Error> bad_image(std::string message) {
   return fail(Code::kInvalid, "StartFailed", std::move(message));
 }
@@ -125,7 +127,11 @@ Result<Image> ImageStore::ensure(const std::string& name, const std::string& dig
   const std::lock_guard lock(turn_of(*hex));
   if (auto image = read_unpacked(unpacked_ / *hex)) return *image;
   try {
-    return unpack(catalog_ / short_name, *hex);
+    // A name of its own: the umoci of a nodusd that was killed may still be writing to another.
+    const auto partial = unpacked_ / (*hex + kPartial + random_uuid().substr(0, 8));
+    auto image = unpack(catalog_ / short_name, *hex, partial);
+    if (!image) (void)linux::remove_tree(partial);
+    return image;
   } catch (const std::exception& fault) {  // of Boost.JSON: a member of another type than it should have
     return bad_image("The image " + name + " is not a valid OCI image: " + fault.what());
   }
@@ -135,8 +141,6 @@ std::mutex& ImageStore::turn_of(const std::string& hex) {
   const std::lock_guard lock(mutex_);
   return unpacking_[hex];
 }
-
-static constexpr const char* kPartial = ".partial-";
 
 void ImageStore::remove_partial() {
   std::error_code error;
@@ -178,13 +182,11 @@ static Result<void> check_rootfs(const fs::path& rootfs, const std::string& work
   return {};
 }
 
-Result<Image> ImageStore::unpack(const fs::path& layout, const std::string& hex) {
+Result<Image> ImageStore::unpack(const fs::path& layout, const std::string& hex, const fs::path& partial) {
   auto manifest = read_blob(layout, "sha256:" + hex);
   if (!manifest) return std::unexpected(manifest.error());
   auto config = read_blob(layout, text_at(*manifest, {"config", "digest"}));
   if (!config) return std::unexpected(config.error());
-  // A name of its own: the umoci of a nodusd that was killed may still be writing to another.
-  const auto partial = unpacked_ / (hex + kPartial + random_uuid().substr(0, 8));
   const auto view = partial / "layout";
   if (auto made = make_view(layout, hex, view); !made) return std::unexpected(made.error());
   auto unpacked = linux::run_checked({.argv = {"umoci", "raw", "unpack", "--image", view.native() + ":wanted",

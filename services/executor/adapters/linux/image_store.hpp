@@ -32,7 +32,8 @@ class ImageStore {
   void stop() { stopping_ = true; }  // an unpacking under way fails
 
  private:
-  Result<Image> unpack(const std::filesystem::path& layout, const std::string& hex);
+  Result<Image> unpack(const std::filesystem::path& layout, const std::string& hex,
+                       const std::filesystem::path& partial);
   std::mutex& turn_of(const std::string& hex);
   const std::filesystem::path catalog_;
   const std::filesystem::path unpacked_;
