@@ -136,11 +136,11 @@ struct Parts {
         {Phase::kStopping, "Stopping"}, {Phase::kStopped, "Stopped"}, {Phase::kFailed, "Failed"}};
     for (const auto& [phase, name] : phases)
       made.push_back(metrics::gauge_callback("nodus_node_slots", "Slots of this node",
-                                             [this, phase = phase] {
-                                               const auto reports = reconciler.reports();
+                                             [this, counted = phase] {
+                                               const auto slots = reconciler.reports();
                                                return static_cast<double>(std::count_if(
                                                    reports.begin(), reports.end(),
-                                                   [&](const auto& r) { return r.phase == phase; }));
+                                                   [&](const auto& r) { return r.phase == counted; }));
                                              },
                                              {{"phase", name}}));
     made.push_back(metrics::gauge_callback("nodus_node_denied_packets",
