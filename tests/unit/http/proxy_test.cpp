@@ -88,6 +88,10 @@ class Proxy : public testing::Test {
     to.body = body_;
     to.body_limit = limit_;
     to.idle_time = idle_;
+    to.intercept = [](int answered, const Headers&) -> std::optional<Response> {
+      if (answered == 409) return json(503, "instead");
+      return std::nullopt;
+    };
     const auto handed = co_await exchange.proxy(std::move(to));
     if (!handed) {
       reason_ = handed.error().reason;
@@ -317,11 +321,27 @@ TEST_F(Proxy, AnEarlyAnswerEndsTheRequest) {
   client.send("POST /p HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\nsome");
   upstream_.accept_one();
   upstream_.read_until("some");
-  upstream_.say("HTTP/1.1 409 Conflict\r\nContent-Length: 2\r\n\r\nno");
+  upstream_.say("HTTP/1.1 422 Unprocessable\r\nContent-Length: 2\r\n\r\nno");
   const RawAnswer answer = client.read_answer();
-  EXPECT_EQ(answer.status, 409);
+  EXPECT_EQ(answer.status, 422);
   EXPECT_EQ(answer.body, "no");
   EXPECT_TRUE(client.ends());
+}
+
+TEST_F(Proxy, AnAnswerCanBeReplacedAndTheConnectionLivesOn) {
+  Raw client(port_);
+  client.send(kGet);
+  upstream_.accept_one();
+  upstream_.say("HTTP/1.1 409 Conflict\r\nContent-Length: 100\r\n\r\nnever seen");
+  const RawAnswer answer = client.read_answer();
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(answer.body, "instead");
+  EXPECT_TRUE(upstream_.hears_the_end());
+  upstream_.hang_up();
+  client.send(kGet);
+  upstream_.accept_one();
+  upstream_.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+  EXPECT_EQ(client.read_answer().body, "ok");
 }
 
 TEST_F(Proxy, UpgradesBecomeAPipe) {
