@@ -1,27 +1,15 @@
 #include "services/executor/process/file_stream.hpp"
 
-#include <unistd.h>
-
-#include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/this_coro.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
-#include <cerrno>
-
 #include "services/executor/helper/protocol.hpp"
 #include "services/executor/process/helper_client.hpp"
 
 namespace nodus::executor {
-namespace asio = boost::asio;
 using helper::FileStatus;
 using helper::Kind;
 using helper::Reader;
 using helper::Writer;
 namespace {
-constexpr Seconds kStepTime{45};
+constexpr Millis kStepTime{45'000};
 
 std::unexpected<Error> silent() {
   return fail(Code::kUnavailable, "HelperSilent", "The Sandbox did not answer the file request; try again.");
@@ -61,73 +49,34 @@ std::unexpected<Error> file_error(FileStatus status, uint32_t error) {
 }
 }  // namespace
 
-struct FileStream::State {
-  explicit State(const asio::any_io_executor& executor) : socket(executor), timer(executor) {}
-  asio::local::stream_protocol::socket socket;
-  asio::steady_timer timer;
-  const SlotView* slot = nullptr;
-  bool broken = false;
-
-  // Cancels what is under way when a step takes too long. The handler may outlive the stream.
-  static void arm(const std::shared_ptr<State>& self) {
-    self->timer.expires_after(kStepTime);
-    self->timer.async_wait([self](const boost::system::error_code& fault) {
-      boost::system::error_code ignored;
-      if (!fault) self->socket.close(ignored);
-    });
-  }
-};
-
-FileStream::~FileStream() {
-  boost::system::error_code ignored;
-  state_->timer.cancel();
-  state_->socket.close(ignored);
-}
-
 FileStream::Task<Result<std::unique_ptr<FileStream>>> FileStream::open(const SlotView& slot) {
-  const auto executor = co_await asio::this_coro::executor;
   const int fd = connect_unix(slot.run_socket);
   if (fd < 0) co_return silent();
-  auto state = std::make_shared<State>(executor);
-  boost::system::error_code fault;
-  state->socket.assign(asio::local::stream_protocol(), fd, fault);
-  if (fault) {
-    close(fd);
-    co_return silent();
-  }
-  state->slot = &slot;
-  std::unique_ptr<FileStream> stream(new FileStream(std::move(state)));
-  auto hello = Writer(Kind::kHello).u8(helper::kVersion).u8(static_cast<uint8_t>(helper::Role::kFile)).take();
-  if (auto sent = co_await stream->send(std::move(hello)); !sent) co_return std::unexpected(sent.error());
+  auto connected = co_await http::UnixStream::adopt(fd, kStepTime);
+  if (!connected) co_return silent();
+  std::unique_ptr<FileStream> stream(new FileStream(std::move(*connected), slot));
+  const auto hello =
+      Writer(Kind::kHello).u8(helper::kVersion).u8(static_cast<uint8_t>(helper::Role::kFile)).take();
+  if (auto sent = co_await stream->send(hello); !sent) co_return std::unexpected(sent.error());
   co_return std::move(stream);
 }
 
-FileStream::Task<Result<void>> FileStream::send(std::string bytes) {
-  boost::system::error_code fault;
-  State::arm(state_);
-  co_await asio::async_write(state_->socket, asio::buffer(bytes),
-                             asio::redirect_error(asio::use_awaitable, fault));
-  state_->timer.cancel();
-  if (fault) co_return silent();
+FileStream::Task<Result<void>> FileStream::send(const std::string& bytes) {
+  auto sent = co_await stream_->write(bytes);
+  if (!sent) co_return silent();
   co_return Result<void>();
 }
 
 FileStream::Task<Result<std::string>> FileStream::receive() {
-  boost::system::error_code fault;
-  std::string head(4, '\0'), body;
-  State::arm(state_);
-  co_await asio::async_read(state_->socket, asio::buffer(head),
-                            asio::redirect_error(asio::use_awaitable, fault));
+  auto head = co_await stream_->read(4);
+  if (!head) co_return silent();
   uint32_t length = 0;
-  for (int i = 0; i < 4; ++i) length |= static_cast<uint32_t>(static_cast<unsigned char>(head[i])) << (8 * i);
-  if (!fault && length > 0 && length <= 2 * helper::kMaxData) {
-    body.resize(length);
-    co_await asio::async_read(state_->socket, asio::buffer(body),
-                              asio::redirect_error(asio::use_awaitable, fault));
-  }
-  state_->timer.cancel();
-  if (fault || body.empty()) co_return silent();
-  co_return std::move(body);
+  for (int i = 0; i < 4; ++i)
+    length |= static_cast<uint32_t>(static_cast<unsigned char>((*head)[i])) << (8 * i);
+  if (length == 0 || length > 2 * helper::kMaxData) co_return silent();
+  auto body = co_await stream_->read(length);
+  if (!body) co_return silent();
+  co_return std::move(*body);
 }
 
 FileStream::Task<Result<FileReply>> FileStream::reply() {
@@ -147,9 +96,8 @@ FileStream::Task<Result<FileReply>> FileStream::reply() {
 }
 
 FileStream::Task<Result<FileReply>> FileStream::get(std::string_view path, uint64_t limit) {
-  auto request =
-      Writer(Kind::kGet).u32(state_->slot->uid).u32(state_->slot->gid).text(path).u64(limit).take();
-  if (auto sent = co_await send(std::move(request)); !sent) co_return std::unexpected(sent.error());
+  const auto request = Writer(Kind::kGet).u32(slot_.uid).u32(slot_.gid).text(path).u64(limit).take();
+  if (auto sent = co_await send(request); !sent) co_return std::unexpected(sent.error());
   co_return co_await reply();
 }
 
@@ -166,30 +114,30 @@ FileStream::Task<Result<std::string>> FileStream::read() {
 FileStream::Task<Result<void>> FileStream::begin_put(std::string_view path, uint64_t size,
                                                      std::string_view expected) {
   Writer request(Kind::kPut);
-  request.u32(state_->slot->uid).u32(state_->slot->gid).text(path).u64(size).text(expected);
+  request.u32(slot_.uid).u32(slot_.gid).text(path).u64(size).text(expected);
   co_return co_await send(request.take());
 }
 
 // The helper may refuse early and hang up; what it said is read by end_put().
 FileStream::Task<Result<void>> FileStream::write(std::string_view bytes) {
-  while (!bytes.empty() && !state_->broken) {
+  while (!bytes.empty() && !broken_) {
     const auto part = bytes.substr(0, helper::kMaxData);
     bytes.remove_prefix(part.size());
     auto sent = co_await send(Writer(Kind::kData).text(part).take());
-    state_->broken = !sent;
+    broken_ = !sent;
   }
-  if (state_->broken) co_return silent();
+  if (broken_) co_return silent();
   co_return Result<void>();
 }
 
 FileStream::Task<Result<FileReply>> FileStream::end_put() {
-  if (!state_->broken) (void)co_await send(Writer(Kind::kData).text({}).take());
+  if (!broken_) (void)co_await send(Writer(Kind::kData).text({}).take());
   co_return co_await reply();
 }
 
 FileStream::Task<Result<FileReply>> FileStream::remove(std::string_view path) {
-  auto request = Writer(Kind::kDelete).u32(state_->slot->uid).u32(state_->slot->gid).text(path).take();
-  if (auto sent = co_await send(std::move(request)); !sent) co_return std::unexpected(sent.error());
+  const auto request = Writer(Kind::kDelete).u32(slot_.uid).u32(slot_.gid).text(path).take();
+  if (auto sent = co_await send(request); !sent) co_return std::unexpected(sent.error());
   co_return co_await reply();
 }
 

@@ -2,7 +2,6 @@
 // memory, and a slow side holds back the other. For coroutines; one at a time.
 #pragma once
 
-#include <boost/asio/awaitable.hpp>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "libs/base/clock.hpp"
 #include "libs/base/error.hpp"
+#include "libs/http/unix_stream.hpp"
 #include "services/executor/app/ports.hpp"
 
 namespace nodus::executor {
@@ -27,7 +27,6 @@ class FileStream {
   // Errors of all: NotFound, Forbidden, NotAFile, DirectoryNotEmpty, FileTooLarge, SHA256Mismatch, DiskFull,
   // PathInvalid, TooManyRequests; Unavailable/HelperSilent when the Sandbox does not answer in time.
   static Task<Result<std::unique_ptr<FileStream>>> open(const SlotView& slot);
-  ~FileStream();
 
   Task<Result<FileReply>> get(std::string_view path, uint64_t limit);
   Task<Result<std::string>> read();  // after get; "" at the end
@@ -39,12 +38,14 @@ class FileStream {
   Task<Result<FileReply>> remove(std::string_view path);
 
  private:
-  struct State;
-  explicit FileStream(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  Task<Result<void>> send(std::string bytes);
+  FileStream(std::unique_ptr<http::UnixStream> stream, const SlotView& slot)
+      : stream_(std::move(stream)), slot_(slot) {}
+  Task<Result<void>> send(const std::string& bytes);
   Task<Result<std::string>> receive();
   Task<Result<FileReply>> reply();
-  std::shared_ptr<State> state_;
+  std::unique_ptr<http::UnixStream> stream_;
+  const SlotView& slot_;  // outlives the stream
+  bool broken_ = false;   // writing failed
 };
 
 }  // namespace nodus::executor
