@@ -135,14 +135,14 @@ struct Parts {
         {Phase::kStarting, "Starting"}, {Phase::kRunning, "Running"}, {Phase::kDeclined, "Declined"},
         {Phase::kStopping, "Stopping"}, {Phase::kStopped, "Stopped"}, {Phase::kFailed, "Failed"}};
     for (const auto& [phase, name] : phases)
-      made.push_back(metrics::gauge_callback("nodus_node_slots", "Slots of this node",
-                                             [this, counted = phase] {
-                                               const auto slots = reconciler.reports();
-                                               return static_cast<double>(std::count_if(
-                                                   reports.begin(), reports.end(),
-                                                   [&](const auto& r) { return r.phase == counted; }));
-                                             },
-                                             {{"phase", name}}));
+      made.push_back(metrics::gauge_callback(
+          "nodus_node_slots", "Slots of this node",
+          [this, counted = phase] {
+            const auto slots = reconciler.reports();
+            return static_cast<double>(
+                std::count_if(slots.begin(), slots.end(), [&](const auto& r) { return r.phase == counted; }));
+          },
+          {{"phase", name}}));
     made.push_back(metrics::gauge_callback("nodus_node_denied_packets",
                                            "Packets of running Sandboxes that the firewall dropped", [this] {
                                              double sum = 0;
