@@ -35,6 +35,7 @@ def test_to_the_letter(stack, work):
     assert columns(header) == ["NAME", "PHASE", "ACTIVITY", "CPU", "MEMORY", "GPU", "COST", "AGE"]
     assert re.fullmatch(r"hello +Running +(Busy|Idle) +1 +2Gi +- +\$0\.\d{4} +\d+[sm]\S*", row), row
 
+    wait_until(lambda: Decimal(stack.sandbox("hello")["status"]["cost"]) > 0, 20, "a second of money time")
     stopped = stack.nodus("stop", "sb/hello")
     assert (stopped.code, stopped.out) == (0, ""), stopped.err
     status = stack.sandbox("hello")["status"]
@@ -127,6 +128,7 @@ def test_create_by_name_reconnects(stack):
 
 def test_every_line_of_the_bill_is_rate_times_interval(stack):
     stack.create_running("billed")
+    wait_until(lambda: Decimal(stack.sandbox("billed")["status"]["cost"]) > 0, 20, "a second of money time")
     stack.nodus("stop", "sb/billed")
 
     def lines():
