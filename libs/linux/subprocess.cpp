@@ -67,7 +67,10 @@ class Spawn {
     ::posix_spawn_file_actions_addopen(&actions_, fd, path, flags, 0600);
   }
   void duplicate(int from, int to) { ::posix_spawn_file_actions_adddup2(&actions_, from, to); }
+  // Nothing but 0, 1 and 2 goes to the child: sockets of the HTTP server are not close-on-exec, and a runtime
+  // that inherited one would keep the port, or lend it to whoever breaks out.
   int start(pid_t& pid, const Command& command) {
+    ::posix_spawn_file_actions_addclosefrom_np(&actions_, 3);
     auto environment = command.environment;
     if (const char* path = std::getenv("PATH")) environment.push_back(std::string("PATH=") + path);
     auto argv = pointers(command.argv);
