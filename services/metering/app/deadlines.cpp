@@ -58,9 +58,10 @@ void Deadlines::run() {
       log::warn("metering.deadlines_wait", {{"error", more.error().message}});
     } else if (*more) {
       wait = kShortestWait;
-    } else if (auto next = rows_.earliest(); next && *next) {
-      const auto until = std::chrono::ceil<Millis>(**next - clock_.now());
-      wait = std::clamp(until, kShortestWait, options_.poll);
+    } else {
+      const auto next = rows_.earliest().value_or(std::nullopt);
+      if (next)
+        wait = std::clamp(std::chrono::ceil<Millis>(*next - clock_.now()), kShortestWait, options_.poll);
     }
     std::unique_lock lock(mutex_);
     if (wake_.wait_for(lock, kShortestWait, [this] { return stopping_; })) return;

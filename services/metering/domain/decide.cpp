@@ -14,6 +14,10 @@ struct Draft {
   account::State account;
   Events events;
 
+  const charge::Start& current() const {
+    CHECK(charge.current.has_value(), "no start is funded or open");
+    return *charge.current;
+  }
   void emit(charge::Event event) {
     charge::evolve(charge, event);
     events.charge.push_back(std::move(event));
@@ -44,7 +48,7 @@ void settle_balance(Draft& draft, const OrgId& org, MoneySecond at_s) {
 }
 
 LineEnd line_end(const Draft& draft) {
-  const charge::Start& start = *draft.charge.current;
+  const charge::Start& start = draft.current();
   if (start.capped) return LineEnd::kCapped;
   return start.era < draft.account.era ? LineEnd::kExhausted : LineEnd::kLive;
 }
@@ -52,7 +56,7 @@ LineEnd line_end(const Draft& draft) {
 // Brings the current start's line and the account up to at_s: whichever of cap and balance ended first is
 // recorded first.
 void settle(Draft& draft, MoneySecond at_s) {
-  const charge::Start& start = *draft.charge.current;
+  const charge::Start& start = draft.current();
   const SlotRef slot = start.slot;
   const auto balance_end = account::ends_at(draft.account);
   const auto cap_s = start.cap_s;
@@ -73,7 +77,7 @@ void tell_funds(Draft& draft, const OrgId& org, const Context& context) {
 }
 
 bool is_current(const Draft& draft, const SlotRef& slot) {
-  return draft.charge.current && draft.charge.current->slot.start == slot.start;
+  return draft.charge.current && draft.current().slot.start == slot.start;
 }
 
 // A reservation must follow a funding of the same start. Stale and repeated reports are not reservations.
@@ -89,7 +93,7 @@ std::unexpected<Error> not_funded(const SlotRef& slot) {
 }
 
 void free_hold(Draft& draft, const Context& context) {
-  const charge::Start start = *draft.charge.current;
+  const charge::Start start = draft.current();
   draft.emit(charge::OfferReleased{start.slot, context.now});
   draft.emit(account::HoldFreed{start.slot.org, start.slot.uid, start.slot.start, start.hold});
   tell_funds(draft, start.slot.org, context);
@@ -105,10 +109,10 @@ Result<void> on(Draft& draft, const JudgeOffer& command, const Context& context)
   const SlotRef& slot = command.slot;
   if (slot.start <= draft.charge.last_start) return {};
   if (draft.charge.current) {
-    if (draft.charge.current->phase == Phase::kOpen)
+    if (draft.current().phase == Phase::kOpen)
       return fail(Code::kConflict, "IntervalStillOpen",
-                  "Start " + std::to_string(draft.charge.current->slot.start) + " of Sandbox " +
-                      slot.uid.str() + " is not released, yet another is offered.");
+                  "Start " + std::to_string(draft.current().slot.start) + " of Sandbox " + slot.uid.str() +
+                      " is not released, yet another is offered.");
     free_hold(draft, context);
   }
   if (!context.price)
@@ -133,14 +137,14 @@ Result<void> on(Draft& draft, const JudgeOffer& command, const Context& context)
 }
 
 Result<void> on(Draft& draft, const EndOffer& command, const Context& context) {
-  if (!is_current(draft, command.slot) || draft.charge.current->phase != Phase::kFunded) return {};
+  if (!is_current(draft, command.slot) || draft.current().phase != Phase::kFunded) return {};
   settle_balance(draft, command.slot.org, to_money_second(command.at));
   free_hold(draft, context);
   return {};
 }
 
 void open(Draft& draft, const SlotRef& slot, Instant reserved_at) {
-  const charge::Start start = *draft.charge.current;
+  const charge::Start start = draft.current();
   const MoneySecond from_s = std::max(to_money_second(reserved_at), draft.charge.last_released_s);
   settle_balance(draft, slot.org, from_s);
   std::optional<MoneySecond> cap_s;
@@ -159,23 +163,23 @@ Result<void> on(Draft& draft, const OpenCharge& command, const Context&) {
     if (never_funded(draft, command.slot)) return not_funded(command.slot);
     return {};
   }
-  if (draft.charge.current->phase == Phase::kFunded) open(draft, command.slot, *command.times.reserved);
+  if (draft.current().phase == Phase::kFunded) open(draft, command.slot, *command.times.reserved);
   return {};
 }
 
 Result<void> on(Draft& draft, const NoteInstants& command, const Context&) {
-  if (!is_current(draft, command.slot) || draft.charge.current->phase != Phase::kOpen) return {};
+  if (!is_current(draft, command.slot) || draft.current().phase != Phase::kOpen) return {};
   Times news = command.times;
   news.released.reset();  // only a release says when it ended
-  const Times& known = draft.charge.current->times;
-  if (merge(known, news) != known) draft.emit(charge::InstantsNoted{draft.charge.current->slot, news});
+  const Times& known = draft.current().times;
+  if (merge(known, news) != known) draft.emit(charge::InstantsNoted{draft.current().slot, news});
   return {};
 }
 
-void close(Draft& draft, const Times& times, const Context& context) {
-  const MoneySecond end_s = std::max(to_money_second(*times.released), draft.charge.current->from_s);
+void close(Draft& draft, const Times& times, Instant released, const Context& context) {
+  const MoneySecond end_s = std::max(to_money_second(released), draft.current().from_s);
   settle(draft, end_s);
-  const charge::Start start = *draft.charge.current;
+  const charge::Start start = draft.current();
   const LineEnd line = line_end(draft);
   const auto flat_s = line == LineEnd::kCapped      ? start.cap_s
                       : line == LineEnd::kExhausted ? account::exhausted_at(draft.account, start.era)
@@ -207,21 +211,21 @@ Result<void> on(Draft& draft, const CloseCharge& command, const Context& context
   }
   if (!command.times.released)
     return fail(Code::kInvalid, "InstantMissing", "A release without its instant.");
-  if (draft.charge.current->phase == Phase::kFunded) {
+  if (draft.current().phase == Phase::kFunded) {
     if (!command.times.reserved) {  // ended before a machine was reserved
       free_hold(draft, context);
       return {};
     }
     open(draft, command.slot, *command.times.reserved);
   }
-  close(draft, command.times, context);
+  close(draft, command.times, *command.times.released, context);
   return {};
 }
 
 Result<void> on(Draft& draft, const JudgeMoney& command, const Context& context) {
-  if (!is_current(draft, command.slot) || draft.charge.current->phase != Phase::kOpen) return {};
+  if (!is_current(draft, command.slot) || draft.current().phase != Phase::kOpen) return {};
   settle(draft, to_money_second(context.now));
-  const charge::Start& start = *draft.charge.current;
+  const charge::Start& start = draft.current();
   if (start.stop_ordered || start.times.stopping) return {};
   if (start.capped) {
     draft.emit(charge::StopOrdered{start.slot, charge::StopReason::kMaxCostReached, context.now});
