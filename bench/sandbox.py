@@ -41,10 +41,10 @@ class BareRuntime:
 
     def __init__(self, stack, runsc):
         self.runsc, self.work = runsc, Path(tempfile.mkdtemp(prefix="nodus-bench-"))
-        slot = next((stack.home / "node/slots").iterdir())
+        slot = next((stack.node_state() / "slots").iterdir())
         self.slot_id = slot.name
         self.config = json.loads((slot / "bundle/config.json").read_text())
-        self.lower = next((stack.home / "node/images").glob("*/rootfs"))
+        self.lower = next((stack.node_state() / "images").glob("*/rootfs"))
         self.state = self.work / "state"
 
     def round(self, number):
@@ -118,7 +118,7 @@ def main():
         runsc = str(next(Path(p) for p in (os.environ.get("NODUS_HOME", str(ROOT / ".nodus")),) if p)) + "/tools/bin/runsc"
         bare = BareRuntime(stack, runsc)
         cold, plain, ours, theirs = [], [], [], []
-        execute = [runsc, *runtime_flags(stack.home / "node/runsc"), "exec", "--user", "1000:1000", bare.slot_id,
+        execute = [runsc, *runtime_flags(stack.node_state() / "runsc"), "exec", "--user", "1000:1000", bare.slot_id,
                    "/bin/echo", "hi"]
         for number in range(ROUNDS):
             plain.append(bare.round(number))

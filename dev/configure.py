@@ -2,7 +2,7 @@
 """Writes the configuration of a stack. Called by dev/up; values that differ from the defaults only where a stack of
 one machine needs them.
 
-    configure.py STACK ASSETS BIN PORTS BUS DATABASE_URL [SERVICE.KEY=VALUE ...]
+    configure.py STACK NODE ASSETS BIN PORTS BUS DATABASE_URL [SERVICE.KEY=VALUE ...]
 
 DATABASE_URL holds %s for the role. etc/secrets.env (0600) is made once and kept."""
 import hashlib
@@ -16,8 +16,8 @@ import yaml
 
 MACHINE = "dev-1"
 ORG = "dev"  # whom it serves
-stack, assets, binaries = (Path(p) for p in sys.argv[1:4])
-ports, bus, database = int(sys.argv[4]), sys.argv[5], sys.argv[6]
+stack, node_state, assets, binaries = (Path(p) for p in sys.argv[1:5])
+ports, bus, database = int(sys.argv[5]), sys.argv[6], sys.argv[7]
 etc = stack / "etc"
 
 
@@ -50,7 +50,7 @@ configs = {
         "scheduler": {"url": url(1)},
         "lifecycle": {"url": url(0)},
         "dataPath": listen(10),
-        "state": {"directory": str(stack / "node")},
+        "state": {"directory": str(node_state)},
         "store": {"directory": str(stack / "store")},
         "images": {"directory": str(assets / "images")},
         "network": {"pool": f"10.{100 + ports // 10 % 120}.0.0/16"},  # two stacks on a machine need two
@@ -79,7 +79,7 @@ def write(path, text, mode=0o644):
     new.rename(path)
 
 
-for text in sys.argv[7:]:
+for text in sys.argv[8:]:
     override(text)
 etc.mkdir(parents=True, exist_ok=True)
 for name, config in configs.items():

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The stack of dev/up: where it lives and how its programs are started and ended. Source it after lib.sh.
-#   STACK    its directory (--home, default $NODUS_HOME): etc/ run/ log/ pg/ store/ node/
+#   STACK    its directory (--home, default $NODUS_HOME): etc/ run/ log/ pg/ store/ node/ (or node.at)
 #   ASSETS   where the tools, images and Kafka's jars are (the NODUS_HOME of whoever started it first)
 SERVICES="metering scheduler lifecycle" # in the order of starting
 ASSETS=$NODUS_HOME
@@ -27,6 +27,22 @@ stack_options() {
 
 # home_option: what other commands need to be told to find this stack.
 home_option() { [ "$STACK" = "$ROOT/.nodus" ] || printf ' --home %q' "$STACK"; }
+
+# The node's state: in the stack, or, where its paths would be too long for the runtime's sockets, in a directory of
+# /var/lib/nodus named in node.at.
+node_dir() {
+  if [ ! -s "$STACK/node.at" ]; then
+    local dir=$STACK/node
+    if [ "${#dir}" -gt 44 ]; then
+      mkdir -p /var/lib/nodus
+      chmod 711 /var/lib/nodus
+      dir=$(mktemp -d /var/lib/nodus/node-XXXXXX)
+    fi
+    mkdir -p "$dir"
+    printf '%s\n' "$dir" >"$STACK/node.at"
+  fi
+  cat "$STACK/node.at"
+}
 
 pid_file() { printf '%s/run/%s.pid' "$STACK" "$1"; }
 port_of() {

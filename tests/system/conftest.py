@@ -1,12 +1,10 @@
 import pytest
 
-from stack import Stack
+from stack import running_stack
 
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory):
     """One stack for the tests that do not break it."""
-    running = Stack(tmp_path_factory.mktemp("stack"), 27400)
-    running.up()
-    yield running
-    running.down()
+    with running_stack(tmp_path_factory.mktemp("stack"), 27400) as running:
+        yield running

@@ -1,4 +1,5 @@
 """A running stack, as people have it: dev/up in a directory of its own, the `nodus` CLI and the API."""
+import contextlib
 import json
 import os
 import signal
@@ -32,6 +33,17 @@ def wait_until(condition, seconds=60.0, what="the condition"):
         time.sleep(0.05)
 
 
+@contextlib.contextmanager
+def running_stack(home, ports, bus="log", settings=()):
+    """A stack for as long as the block runs; also a start that failed is ended."""
+    stack = Stack(home, ports, bus, settings)
+    try:
+        stack.up()
+        yield stack
+    finally:
+        stack.down()
+
+
 class Stack:
     def __init__(self, home, ports, bus="log", settings=()):
         self.home, self.ports, self.bus, self.settings = Path(home), ports, bus, list(settings)
@@ -53,6 +65,9 @@ class Stack:
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"{command[0]} failed:\n{done.stdout}\n{done.stderr}\n{self.logs()}"
         return done
+
+    def node_state(self):
+        return Path((self.home / "node.at").read_text().strip())
 
     def logs(self, lines=15):
         parts = []
