@@ -32,7 +32,7 @@ constexpr auto kPatience = std::chrono::seconds(40);
 
 class Scheduler {
  public:
-  Scheduler() : server_({.listen = "127.0.0.1:0", .workers = 4}) {
+  Scheduler() : server_({.listen = "127.0.0.1:0", .workers = 32}) {
     server_.route({.method = "POST",
                    .pattern = "/node/v1/sync",
                    .name = "sync",
