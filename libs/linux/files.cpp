@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <poll.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -108,6 +110,23 @@ Result<void> remove_tree(const fs::path& path) {
   if (::lstat(path.c_str(), &status) != 0)
     return errno == ENOENT ? Result<void>() : system_failure(errno, "stat", path.native());
   return remove_at(AT_FDCWD, path.c_str(), status.st_dev, path.native(), 0);
+}
+
+bool wait_for_file(const fs::path& path, Millis timeout) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  const UniqueFd events(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  ::inotify_add_watch(events.get(), path.parent_path().c_str(), IN_CREATE | IN_MOVED_TO);
+  for (;;) {
+    if (::access(path.c_str(), F_OK) == 0) return true;
+    const auto left = std::chrono::ceil<Millis>(until - std::chrono::steady_clock::now()).count();
+    if (left <= 0) return false;
+    pollfd ready{events.get(), POLLIN, 0};
+    if (::poll(&ready, 1, static_cast<int>(left)) > 0) {
+      std::array<char, 4096> seen;
+      while (::read(events.get(), seen.data(), seen.size()) > 0) {
+      }
+    }
+  }
 }
 
 Result<UniqueFd> open_in_root(int root_fd, const std::string& inside, int flags, unsigned mode) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "libs/base/clock.hpp"
 #include "libs/base/error.hpp"
 #include "libs/linux/unique_fd.hpp"
 
@@ -18,6 +19,9 @@ Result<void> write_file(const std::filesystem::path& path,
 Result<void> write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 Result<void> make_directories(const std::filesystem::path& path, unsigned mode = 0700);
 Result<void> remove_tree(const std::filesystem::path& path);  // does not cross into other filesystems
+
+// Waits until there is an entry at `path`, whose directory exists. False at the timeout.
+bool wait_for_file(const std::filesystem::path& path, Millis timeout);
 
 // Opens `inside` below `root` as chroot would see it: symlinks cannot lead out, magic links are refused.
 Result<UniqueFd> open_in_root(int root_fd, const std::string& inside, int flags, unsigned mode = 0);

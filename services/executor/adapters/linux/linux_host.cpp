@@ -133,6 +133,10 @@ Result<void> LinuxHost::launch(const SlotRecord& slot) {
   auto pid = runtime_->run(key.text(), layout_.bundle(key), layout_.console(key));
   if (!pid) return std::unexpected(pid.error());
   timer.done("runtime");
+  // Whoever connects now is not told to come again; a helper that never listens is found out by its patience.
+  constexpr Millis kListen{1'000};
+  linux::wait_for_file(layout_.run(key) / "helper.sock", kListen);
+  timer.done("socket");
   log::debug("slot.container", {{"slot", key.text()}, {"steps_ms", timer.text()}});
   return {};
 }
