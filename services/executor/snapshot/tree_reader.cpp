@@ -49,6 +49,17 @@ int open_beneath(int root, const std::string& path) {
   return -1;
 }
 
+// A directory whose time is set when all in it is there.
+struct OpenDirectory {
+  std::string path;
+  int64_t mtime_s = 0, mtime_ns = 0;
+};
+
+bool is_inside(const std::string& path, const std::string& directory) {
+  return directory.empty() ||
+         (path.size() > directory.size() && path.starts_with(directory) && path[directory.size()] == '/');
+}
+
 class TreeReader {
  public:
   TreeReader(int root, ArchiveReader& archive, int64_t data_limit)
@@ -64,7 +75,7 @@ class TreeReader {
   Result<void> hard_link(int parent, const std::string& name, const Entry& entry);
   Result<void> regular(int parent, const std::string& name, const Entry& entry);
   Result<void> finish(int parent, const std::string& name, const Entry& entry);
-  Result<void> finish_directories();
+  Result<void> leave_directories(const std::string* next);
   const int root_;
   ArchiveReader& archive_;
   const int64_t data_limit_;
@@ -72,7 +83,7 @@ class TreeReader {
   Digest digest_;
   std::string parent_path_;
   int parent_ = -1;
-  std::vector<Entry> directories_;  // their times are set last
+  std::vector<OpenDirectory> directories_;  // each inside the one before; at most kMostDepth and the root
 };
 
 Result<int> TreeReader::parent_of(const std::string& path) {
@@ -154,7 +165,7 @@ Result<void> TreeReader::unpack(const Entry& entry) {
   if (entry.path.empty()) {
     if (entry.type != S_IFDIR || summary_.entries != 1)
       return snapshot_fault("A snapshot's root is no directory.");
-    directories_.push_back(entry);
+    directories_.push_back({"", entry.mtime_s, entry.mtime_ns});
     return finish(root_, ".", entry);
   }
   if (!sound_path(entry.path)) return snapshot_fault("A snapshot has a path that leads out of it.");
@@ -166,7 +177,7 @@ Result<void> TreeReader::unpack(const Entry& entry) {
   switch (entry.type) {
     case S_IFDIR:
       if (mkdirat(*parent, name.c_str(), 0700) < 0) return snapshot_errno("Cannot make a directory");
-      directories_.push_back(entry);
+      directories_.push_back({entry.path, entry.mtime_s, entry.mtime_ns});
       break;
     case S_IFREG:
       made = regular(*parent, name, entry);
@@ -186,13 +197,16 @@ Result<void> TreeReader::unpack(const Entry& entry) {
   return made ? finish(*parent, name, entry) : made;
 }
 
-Result<void> TreeReader::finish_directories() {
-  for (auto entry = directories_.rbegin(); entry != directories_.rend(); ++entry) {
-    const auto [directory, name] = split(entry->path);
+// Sets the times of the directories that `next` lies outside of; without it, of all.
+Result<void> TreeReader::leave_directories(const std::string* next) {
+  for (; !directories_.empty(); directories_.pop_back()) {
+    const OpenDirectory& left = directories_.back();
+    if (next && is_inside(*next, left.path)) break;
+    const auto [directory, name] = split(left.path);
     auto parent = parent_of(directory);
     if (!parent) return std::unexpected(parent.error());
-    const timespec times[2] = {{entry->mtime_s, static_cast<long>(entry->mtime_ns)},
-                               {entry->mtime_s, static_cast<long>(entry->mtime_ns)}};
+    const timespec times[2] = {{left.mtime_s, static_cast<long>(left.mtime_ns)},
+                               {left.mtime_s, static_cast<long>(left.mtime_ns)}};
     if (utimensat(*parent, name.empty() ? "." : name.c_str(), times, AT_SYMLINK_NOFOLLOW) < 0)
       return snapshot_errno("Cannot set a directory's time");
   }
@@ -208,9 +222,10 @@ Result<TreeSummary> TreeReader::run() {
     if (++summary_.entries > kMostEntries)
       return snapshot_fault("A snapshot holds more than 1,000,000 entries.");
     digest_.add(entry);
+    if (auto left = leave_directories(&entry.path); !left) return std::unexpected(left.error());
     if (auto done = unpack(entry); !done) return std::unexpected(done.error());
   }
-  if (auto done = finish_directories(); !done) return std::unexpected(done.error());
+  if (auto done = leave_directories(nullptr); !done) return std::unexpected(done.error());
   summary_.digest = digest_.hex();
   return summary_;
 }
