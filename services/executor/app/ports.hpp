@@ -56,11 +56,16 @@ class ProcessService {
   virtual Activity activity(const SlotKey& slot) const = 0;  // an unknown slot: {epoch of time, not busy}
 };
 
+// The reason of an error of save() that comes again however often it is repeated: the files themselves are
+// beyond what a snapshot holds.
+inline constexpr const char* kCannotBeSaved = "CannotBeSaved";
+
 // Thread-safe. `upper` is the upper directory of the slot's overlay; nothing writes to it meanwhile.
 class SnapshotStore {
  public:
   virtual ~SnapshotStore() = default;
-  // Writes, flushes, reads back and verifies. Repeating with the same object replaces it.
+  // Writes, flushes, reads back and verifies. Repeating with the same object replaces it. kCannotBeSaved is
+  // for ever; any other error may pass.
   virtual Result<RestorePoint> save(const std::filesystem::path& upper, const std::string& object) = 0;
   // `upper` exists and is empty. On an error its content is undefined and the caller throws it away.
   virtual Result<void> restore(const RestorePoint& from, const std::filesystem::path& upper) = 0;

@@ -85,6 +85,7 @@ class Reconciler {
   Result<bool> admit_stop(const SlotKey& key, SlotRecord& record);
   Result<void> finish_stop(const SlotKey& key, SlotRecord record);
   Result<void> save(SlotRecord& record);
+  Result<void> give_up_saving(SlotRecord& record, const Error& why);
   Result<void> destroy(const SlotKey& key);
   Result<void> conclude(const SlotKey& key);
 

@@ -164,7 +164,9 @@ Result<void> Reconciler::finish_stop(const SlotKey& key, SlotRecord record) {
   set_opened(key, false);
   timer.done("kill");
   if (record.ran && !record.order.ephemeral && !record.discard && !record.saved) {
-    if (auto saved = save(record); !saved) return saved;
+    auto saved = save(record);
+    if (!saved && saved.error().reason == kCannotBeSaved) saved = give_up_saving(record, saved.error());
+    if (!saved) return saved;
     timer.done("save");
   }
   failpoint("node.before_teardown");
@@ -177,7 +179,20 @@ Result<void> Reconciler::finish_stop(const SlotKey& key, SlotRecord record) {
   return {};
 }
 
-// A failure loses nothing: the disk stays, the slot stays Stopping, and it is tried again.
+// What can never be saved would hold its room, and be paid for, for ever.
+Result<void> Reconciler::give_up_saving(SlotRecord& record, const Error& why) {
+  record.discard = true;
+  if (!record.message.empty()) record.message += " ";
+  record.message += "The files of this run were not saved";
+  record.message += record.order.restore_point ? "; the last restore point stays. " : ". ";
+  record.message += why.message;
+  log::error("slot.save.refused", {{"slot", record.order.key.text()}, {"message", why.message}});
+  auto kept = records_.save_state(record, true);
+  if (kept) put(record);
+  return kept;
+}
+
+// A failure that may pass loses nothing: the disk stays, the slot stays Stopping, and it is tried again.
 Result<void> Reconciler::save(SlotRecord& record) {
   const Order& order = record.order;
   auto upper = host_.upper(record);

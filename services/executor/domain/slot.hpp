@@ -77,9 +77,9 @@ struct SlotRecord {
   int network_index = 0;  // of the address pair; see adapters/linux/network.hpp
   Phase phase = Phase::kStarting;
   bool ran = false;      // it was Running once, so there may be something to save
-  bool discard = false;  // save nothing: deleted, or told to destroy
+  bool discard = false;  // save nothing: deleted, told to destroy, or it can never be saved
   std::string failure;   // StartFailed, Crashed; the slot ends as kFailed
-  std::string message;   // of the failure
+  std::string message;   // of the failure, or what was not saved and why
   std::optional<RestorePoint> saved;
 
   bool operator==(const SlotRecord&) const = default;

@@ -13,6 +13,7 @@
 
 #include "libs/base/check.hpp"
 #include "libs/base/random.hpp"
+#include "services/executor/app/ports.hpp"
 
 namespace nodus::executor {
 namespace {
@@ -105,6 +106,9 @@ bool attribute_allowed(std::string_view name) {
 std::unexpected<Error> snapshot_fault(std::string message) {
   return fail(Code::kInternal, "SnapshotFailed", std::move(message));
 }
+std::unexpected<Error> snapshot_refused(std::string message) {
+  return fail(Code::kTooLarge, kCannotBeSaved, std::move(message));
+}
 std::unexpected<Error> snapshot_errno(const std::string& what) {
   return snapshot_fault(what + ": " + std::strerror(errno) + ".");
 }
@@ -186,9 +190,11 @@ Result<void> ArchiveWriter::entry(const Entry& entry) {
     const std::string extents = extents_text(entry);
     archive_entry_xattr_add_entry(to.get(), kExtentsName, extents.data(), extents.size());
   }
-  // A warning here means that a name or attribute is not stored as it is.
-  if (archive_write_header(archive_, to.get()) != ARCHIVE_OK) return fault("Cannot write an entry");
-  return {};
+  // A warning here means that a name or attribute is not stored as it is. Only a fatal fault is the file's.
+  const int put = archive_write_header(archive_, to.get());
+  if (put == ARCHIVE_OK) return {};
+  const auto failed = fault("Cannot write an entry");
+  return put == ARCHIVE_FATAL ? failed : snapshot_refused(failed.error().message);
 }
 
 Result<void> ArchiveWriter::data(std::string_view bytes) {
@@ -220,7 +226,10 @@ ssize_t ArchiveReader::read_part(archive* a, void* self, const void** data) {
   ssize_t got;
   do got = read(reader.fd_, reader.buffer_.data(), reader.buffer_.size());
   while (got < 0 && errno == EINTR);
-  if (got < 0) archive_set_error(a, errno, "%s", std::strerror(errno));
+  if (got < 0) {
+    reader.interrupted_ = true;
+    archive_set_error(a, errno, "%s", std::strerror(errno));
+  }
   *data = reader.buffer_.data();
   return got;
 }

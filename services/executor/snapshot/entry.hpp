@@ -26,6 +26,8 @@ inline constexpr size_t kMostDepth = 256;
 inline constexpr size_t kMostExtents = 8'192;  // of one file
 inline constexpr size_t kMostPath = 4095;
 inline constexpr size_t kMostAttribute = 64 * 1024;
+inline constexpr size_t kMostAttributes = 256 * 1024;  // of one entry, names and values
+inline constexpr size_t kMostKept = 64 << 20;          // bytes of names that a save keeps in memory at once
 
 struct Extent {
   int64_t offset = 0;
@@ -63,6 +65,7 @@ class Digest {
 };
 
 std::unexpected<Error> snapshot_fault(std::string message);
+std::unexpected<Error> snapshot_refused(std::string message);  // kCannotBeSaved: a repeat fails as well
 std::unexpected<Error> snapshot_errno(const std::string& what);
 
 // Writes an archive to a file descriptor, hashing what it writes.
@@ -92,7 +95,8 @@ class ArchiveReader {
   explicit ArchiveReader(int fd);
   ~ArchiveReader();
   Result<void> begin();
-  Result<bool> next(Entry& entry);  // false: the end
+  Result<bool> next(Entry& entry);                   // false: the end
+  bool interrupted() const { return interrupted_; }  // the file could not be read: it may be sound
   // The data of the entry just read, in pieces; false from `sink` stops with an error. At most `limit` bytes.
   Result<void> data(int64_t limit, const std::function<Result<void>(std::string_view)>& sink);
 
@@ -102,6 +106,7 @@ class ArchiveReader {
   const int fd_;
   archive* archive_;
   std::vector<char> buffer_;
+  bool interrupted_ = false;
 };
 
 }  // namespace nodus::executor

@@ -19,14 +19,16 @@ struct TreeSummary {
 };
 
 // What nobody could restore is left out: sockets, device nodes, extended attributes outside the allowed list.
-// Fails above kMostEntries, kMostDepth, kMostPath or `data_limit` bytes of data.
+// kCannotBeSaved above kMostEntries, kMostDepth, kMostPath, kMostAttributes, kMostKept or `data_limit` bytes
+// of data.
 Result<TreeSummary> write_tree(int root, ArchiveWriter& archive, int64_t data_limit);
 
 // Reads an archive to its end without writing anything.
 Result<TreeSummary> check_archive(ArchiveReader& archive, int64_t data_limit);
 
 // Unpacks into the empty directory `root`. Every name must be new, every parent there before its children;
-// device nodes but the whiteout are refused, set-id bits and foreign attributes dropped.
+// device nodes but the whiteout are refused, set-id bits and foreign attributes dropped. A
+// directory's time is set when the next entry lies outside of it, so no more is kept than one path's parents.
 Result<TreeSummary> read_tree(int root, ArchiveReader& archive, int64_t data_limit);
 
 // Size of the file system that holds `directory`, in bytes.

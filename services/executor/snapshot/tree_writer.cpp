@@ -17,6 +17,7 @@
 namespace nodus::executor {
 namespace {
 constexpr size_t kBuffer = 256 * 1024;
+constexpr size_t kNodePrice = 48;  // of an entry of a map, beside its value
 
 class Fd {
  public:
@@ -33,7 +34,12 @@ class Fd {
   int fd_;
 };
 
-Result<std::vector<std::string>> names_in(int directory) {
+size_t size_of(const std::string& kept) {
+  return sizeof kept + kept.capacity();
+}
+
+// Adds to `kept` what the names take.
+Result<std::vector<std::string>> names_in(int directory, size_t& kept) {
   const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* stream = copy < 0 ? nullptr : fdopendir(copy);
   if (!stream) return snapshot_errno("Cannot list a directory");
@@ -41,9 +47,9 @@ Result<std::vector<std::string>> names_in(int directory) {
   std::vector<std::string> names;
   while (const dirent* item = readdir(stream)) {
     const std::string_view name = item->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-    if (names.size() > static_cast<size_t>(kMostEntries))
-      return snapshot_fault("The Sandbox holds too many files.");
+    if (name == "." || name == "..") continue;
+    kept += size_of(names.emplace_back(name));
+    if (kept > kMostKept) return snapshot_refused("The names of the Sandbox's files take too much memory.");
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -53,16 +59,20 @@ Result<std::vector<std::string>> names_in(int directory) {
 Result<void> read_attributes(int parent, const std::string& name, Entry& entry) {
   const std::string path = "/proc/self/fd/" + std::to_string(parent) + "/" + name;
   std::vector<char> list(64 * 1024);
+  size_t total = 0;
   const ssize_t size = llistxattr(path.c_str(), list.data(), list.size());
   if (size < 0) return errno == ENOTSUP ? Result<void>() : snapshot_errno("Cannot list extended attributes");
   for (const char* at = list.data(); at < list.data() + size; at += std::string_view(at).size() + 1) {
     if (std::string_view(at) == "trusted.overlay.metacopy")
-      return snapshot_fault("The disk was mounted with metacopy: its files are not whole.");
+      return snapshot_refused("The disk was mounted with metacopy: its files are not whole.");
     if (!attribute_allowed(at)) continue;
     std::string value(kMostAttribute, '\0');
     const ssize_t got = lgetxattr(path.c_str(), at, value.data(), value.size());
     if (got < 0) return snapshot_errno("Cannot read an extended attribute");
     value.resize(got);
+    total += value.size() + std::string_view(at).size();
+    if (total > kMostAttributes)
+      return snapshot_refused("A file in the Sandbox has more than 256 KiB of extended attributes.");
     entry.attributes[at] = std::move(value);
   }
   return {};
@@ -88,7 +98,7 @@ Result<std::vector<Extent>> extents_of(int file, int64_t size) {
     }
     if (extents.size() <= kMostExtents) return extents;
   }
-  return snapshot_fault("A file has too many holes.");
+  return snapshot_refused("A file has too many holes.");
 }
 
 class TreeWriter {
@@ -109,6 +119,7 @@ class TreeWriter {
   TreeSummary summary_;
   Digest digest_;
   std::map<std::pair<dev_t, ino_t>, std::string> linked_;  // first path of files with several names
+  size_t kept_ = 0;  // bytes of the names of the open directories and of linked_
   std::vector<char> buffer_ = std::vector<char>(kBuffer);
 };
 
@@ -123,19 +134,22 @@ void fill(const struct stat& info, Entry& entry) {
 
 Result<void> TreeWriter::emit(const Entry& entry) {
   if (++summary_.entries > kMostEntries)
-    return snapshot_fault("The Sandbox holds more than 1,000,000 files.");
+    return snapshot_refused("The Sandbox holds more than 1,000,000 files.");
   if (entry.path.size() > kMostPath)
-    return snapshot_fault("A path in the Sandbox is longer than 4,095 bytes.");
+    return snapshot_refused("A path in the Sandbox is longer than 4,095 bytes.");
   digest_.add(entry);
   return archive_.entry(entry);
 }
 
 Result<void> TreeWriter::directory(int fd, const std::string& path, size_t depth) {
-  if (depth > kMostDepth) return snapshot_fault("The Sandbox has directories nested more than 256 deep.");
-  auto names = names_in(fd);
+  if (depth > kMostDepth) return snapshot_refused("The Sandbox has directories nested more than 256 deep.");
+  const size_t kept_before = kept_;
+  auto names = names_in(fd, kept_);
   if (!names) return std::unexpected(names.error());
+  const size_t names_kept = kept_ - kept_before;
   for (const auto& name : *names)
     if (auto done = child(fd, name, path.empty() ? name : path + "/" + name, depth); !done) return done;
+  kept_ -= names_kept;
   return {};
 }
 
@@ -151,6 +165,8 @@ Result<void> TreeWriter::child(int parent, const std::string& name, const std::s
   if (!S_ISDIR(info.st_mode) && info.st_nlink > 1) {
     const auto [first, fresh] = linked_.try_emplace({info.st_dev, info.st_ino}, path);
     // Only regular files are linked again; another name of a whiteout or a link is as good as a new one.
+    if (fresh) kept_ += sizeof(*first) + kNodePrice + first->second.capacity();
+    if (kept_ > kMostKept) return snapshot_refused("The Sandbox has too many files with several names.");
     if (!fresh && S_ISREG(info.st_mode)) {
       entry.hard_link = first->second;
       return emit(entry);
@@ -178,7 +194,8 @@ Result<void> TreeWriter::regular(int parent, const std::string& name, const stru
   if (!extents) return std::unexpected(extents.error());
   entry.extents = std::move(*extents);
   summary_.data_bytes += entry.data_bytes();
-  if (summary_.data_bytes > data_limit_) return snapshot_fault("The Sandbox holds more data than its disk.");
+  if (summary_.data_bytes > data_limit_)
+    return snapshot_refused("The Sandbox holds more data than its disk.");
   if (auto written = emit(entry); !written) return written;
   for (const auto& extent : entry.extents) {
     for (int64_t done = 0; done < extent.length;) {

@@ -233,6 +233,21 @@ TEST_P(Lifecycle, AFailedSnapshotLosesNothing) {
   EXPECT_TRUE(await(order.key, Phase::kStopped).saved);
 }
 
+TEST_P(Lifecycle, WhatCanNeverBeSavedEndsAllTheSame) {
+  Order order = node_.order("box");
+  want({order});
+  await(order.key, Phase::kRunning);
+  EXPECT_EQ(run(order.key, "i=0; while [ $i -lt 300 ]; do mkdir d && cd d || exit 1; i=$((i+1)); done"), 0);
+  want({stopped(order)});
+  const auto report = await(order.key, Phase::kStopped);
+  EXPECT_FALSE(report.saved);
+  EXPECT_EQ(report.failure, "");
+  EXPECT_NE(report.message.find("256 deep"), std::string::npos) << report.message;
+  EXPECT_FALSE(fs::exists(node_.host().layout().disk_image(order.key)));
+  restart();
+  EXPECT_EQ(this->report(order.key)->message, report.message) << "it is said until it is heard";
+}
+
 TEST_P(Lifecycle, WhatCannotStartIsReportedAndLeavesNothing) {
   Order order = node_.order("box");
   order.image_digest = "sha256:" + std::string(64, '0');

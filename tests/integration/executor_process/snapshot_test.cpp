@@ -18,6 +18,7 @@
 
 #include "libs/base/random.hpp"
 #include "services/executor/snapshot/directory_store.hpp"
+#include "services/executor/snapshot/entry.hpp"
 #include "tests/integration/executor_process/attacks.hpp"
 
 namespace nodus::executor {
@@ -257,6 +258,33 @@ TEST_F(SnapshotTest, LeavesOutWhatNobodyMayBringBack) {
   EXPECT_EQ(lgetxattr((fresh / "cap").c_str(), "security.capability", nullptr, 0), -1);
   EXPECT_EQ(lgetxattr((fresh / "cap").c_str(), "user.overlay.opaque", nullptr, 0), -1);
   EXPECT_EQ(lgetxattr((fresh / "cap").c_str(), "user.kept", nullptr, 0), 1);
+}
+
+// The limits of the files are for ever; a fault of the store is not.
+TEST_F(SnapshotTest, SaysWhatCanNeverBeSaved) {
+  const fs::path upper = top / "upper";
+  const auto reason = [&] {
+    const auto saved = store->save(upper, object(1));
+    return saved ? std::string("saved") : saved.error().reason;
+  };
+  fs::create_directory(upper);
+  EXPECT_EQ(reason(), "saved");
+  std::ofstream(top / "store" / "blocked") << "";
+  const auto blocked = store->save(upper, "blocked/" + sandbox + "/1/1/1");
+  ASSERT_FALSE(blocked);
+  EXPECT_NE(blocked.error().reason, kCannotBeSaved);
+
+  fs::path deep = upper / "deep";
+  for (size_t i = 0; i <= kMostDepth; ++i) deep /= "d";
+  fs::create_directories(deep);
+  EXPECT_EQ(reason(), kCannotBeSaved);
+  fs::remove_all(upper / "deep");
+  EXPECT_EQ(reason(), "saved");
+  std::ofstream(upper / "file") << "";
+  const std::string long_name(240, 'n');
+  for (size_t kept = 0; kept <= kMostKept; kept += long_name.size())
+    ASSERT_EQ(link((upper / "file").c_str(), (upper / (long_name + std::to_string(kept))).c_str()), 0);
+  EXPECT_EQ(reason(), kCannotBeSaved);
 }
 
 TEST_F(SnapshotTest, AChangedObjectIsRefusedBeforeAnythingIsWritten) {
