@@ -25,6 +25,17 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   const std::string metering = in.text("metering.url", "http://127.0.0.1:7402");
   out.api.trigger_patience =
       std::chrono::ceil<Millis>(in.duration("trigger.patience", std::chrono::seconds(1)));
+  auto& times = out.api.times;
+  times.idle_default = in.duration("spec.idleTimeout", times.idle_default);
+  times.idle_min = in.duration("spec.idleTimeoutMin", times.idle_min);
+  times.idle_max = in.duration("spec.idleTimeoutMax", times.idle_max);
+  times.lifetime_default = in.duration("spec.maxLifetime", times.lifetime_default);
+  times.lifetime_min = in.duration("spec.maxLifetimeMin", times.lifetime_min);
+  times.lifetime_max = in.duration("spec.maxLifetimeMax", times.lifetime_max);
+  times.command_default = in.duration("spec.commandTimeout", times.command_default);
+  times.command_max = in.duration("spec.commandTimeoutMax", times.command_max);
+  out.api.retry_after_s =
+      static_cast<int>(std::chrono::ceil<Seconds>(in.duration("spec.retryAfter", Seconds(2))).count());
   out.deadlines.poll = std::chrono::ceil<Millis>(in.duration("deadlines.poll", Millis(500)));
   out.deadlines.orphan_grace = in.duration("deadlines.orphanGrace", std::chrono::seconds(30));
   out.api.node_secret = in.secret("NODUS_NODE_SECRET");

@@ -12,7 +12,6 @@
 #include "libs/base/signals.hpp"
 #include "libs/eventlog/postgres_log.hpp"
 #include "libs/telemetry/log.hpp"
-#include "libs/telemetry/metrics.hpp"
 #include "services/lifecycle/adapters/inputs.hpp"
 #include "services/lifecycle/adapters/oci_images.hpp"
 #include "services/lifecycle/adapters/postgres_catalog.hpp"
@@ -60,10 +59,6 @@ int serve(const Config& config) {
     (*relay)->nudge();
     for (const auto& event : recorded) waiters.notify(event.stream);
   });
-  const auto unpublished = metrics::gauge_callback(
-      "nodus_log_oldest_unpublished_seconds", "Age of the oldest event not yet published",
-      [&] { return std::chrono::duration<double>((*relay)->oldest_unpublished()).count(); });
-
   eventlog::Batcher batcher(**events, config.batcher);
   PostgresCatalog catalog(**events, pool);
   OciImages images(config.images_dir);

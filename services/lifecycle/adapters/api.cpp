@@ -112,7 +112,7 @@ Result<http::Response> get_process(Api& api, const http::Request& request) {
 Result<Created> create_from(Api& api, const http::Request& request, const std::string& body) {
   auto identity = authenticate(api, request);
   if (!identity) return std::unexpected(std::move(identity.error()));
-  auto manifest = parse_manifest(body, identity->project);
+  auto manifest = parse_manifest(body, identity->project, api.options.times);
   if (!manifest) return std::unexpected(std::move(manifest.error()));
   const auto key = request.headers.get("Idempotency-Key").value_or("");
   if (key.size() > kMaxIdempotencyKey)
@@ -208,12 +208,12 @@ Error not_yet(Api& api, const Sandbox& sandbox) {
   auto refused = api.sandboxes.refusal(sandbox);
   if (!refused) return refused.error();
   if (*refused) return std::move(**refused);
-  return Error{Code::kUnavailable,
-               "SandboxStarting",
-               "Sandbox \"" + sandbox.name + "\" is starting. Send the request again in 2 seconds.",
-               {},
-               2,
-               {}};
+  return sandbox_starting(api, "Sandbox \"" + sandbox.name + "\" is starting.");
+}
+
+Error sandbox_starting(const Api& api, std::string message) {
+  message += " Send the request again in " + std::to_string(api.options.retry_after_s) + " seconds.";
+  return {Code::kUnavailable, "SandboxStarting", std::move(message), {}, api.options.retry_after_s, {}};
 }
 
 void object_routes(http::Server& server, Api& api) {

@@ -7,6 +7,7 @@
 #include "libs/eventlog/batcher.hpp"
 #include "libs/http/server.hpp"
 #include "services/lifecycle/adapters/keys.hpp"
+#include "services/lifecycle/adapters/manifest.hpp"
 #include "services/lifecycle/app/sandboxes.hpp"
 
 namespace nodus::lifecycle {
@@ -17,6 +18,8 @@ struct ApiOptions {
   std::string metering_host;
   int metering_port = 0;
   Millis trigger_patience{1'000};  // how long a trigger waits for funded or refused
+  int retry_after_s = 2;           // of SandboxStarting
+  SpecTimes times;
   size_t file_limit_bytes = 64 * 1024 * 1024;
 };
 
@@ -47,5 +50,6 @@ Result<Caller> authenticate_for_sandbox(Api& api, const http::Request& request);
 boost::asio::awaitable<Result<Sandbox>> settle(Api& api, http::Exchange& exchange, Sandbox sandbox);
 // What a trigger answers while the Sandbox does not run: the refusal, or SandboxStarting.
 Error not_yet(Api& api, const Sandbox& sandbox);
+Error sandbox_starting(const Api& api, std::string message);
 
 }  // namespace nodus::lifecycle

@@ -21,7 +21,6 @@ constexpr size_t kMaxArguments = 1024;
 constexpr size_t kMaxCommandBytes = 64 * 1024;
 constexpr size_t kMaxVariables = 256;
 constexpr size_t kMaxIdempotencyKey = 128;
-constexpr Micros kMaxTimeout = std::chrono::hours(24);
 
 struct ExecRequest {
   NewProcess process;
@@ -61,11 +60,12 @@ void check_environment(Faults& faults, const json::object& in) {
                  "A variable has a name without \"=\" and a string value.");
 }
 
-Result<ExecRequest> parse_exec(const std::string& body) {
+Result<ExecRequest> parse_exec(const std::string& body, const SpecTimes& times) {
   auto root = parse_object(body);
   if (!root) return std::unexpected(std::move(root.error()));
   Faults faults;
   ExecRequest out;
+  out.process.timeout = times.command_default;
   faults.only(*root, "", {"command", "env", "workingDir", "timeout", "stdin"});
   read_command(faults, *root, out.process.command);
   check_environment(faults, *root);
@@ -75,8 +75,9 @@ Result<ExecRequest> parse_exec(const std::string& body) {
                "An absolute path without \"..\", and not under /proc, /sys or /dev.");
   if (const auto* timeout = faults.text(*root, "timeout", "timeout")) {
     const auto duration = config::parse_duration(*timeout);
-    if (!duration || *duration < Seconds(1) || *duration > kMaxTimeout)
-      faults.add("timeout", "FieldValueInvalid", "A duration from 1s to 24h, such as 10m.");
+    if (!duration || *duration < Seconds(1) || *duration > times.command_max)
+      faults.add("timeout", "FieldValueInvalid",
+                 "A duration from 1s to " + config::format_duration(times.command_max) + ", such as 10m.");
     else
       out.process.timeout = *duration;
   }
@@ -93,7 +94,7 @@ Result<ExecRequest> parse_exec(const std::string& body) {
 Result<Admission> admit(Api& api, const http::Request& request, const std::string& body, ExecRequest& exec) {
   auto caller = authenticate_for_sandbox(api, request);
   if (!caller) return std::unexpected(std::move(caller.error()));
-  auto parsed = parse_exec(body);
+  auto parsed = parse_exec(body, api.options.times);
   if (!parsed) return std::unexpected(std::move(parsed.error()));
   exec = std::move(*parsed);
   exec.process.idempotency_key = request.headers.get("Idempotency-Key").value_or("");
@@ -104,16 +105,10 @@ Result<Admission> admit(Api& api, const http::Request& request, const std::strin
 
 // A node that does not have the slot (any more, or yet) answers 409/SlotNotRunning: to the client the Sandbox
 // starts.
-std::optional<http::Response> slot_not_running(const Sandbox& sandbox, int status,
+std::optional<http::Response> slot_not_running(const Api& api, const std::string& sandbox, int status,
                                                const http::Headers& headers) {
   if (status != 409 || headers.get("X-Nodus-Reason") != "SlotNotRunning") return std::nullopt;
-  return http::status(
-      Error{Code::kUnavailable,
-            "SandboxStarting",
-            "Sandbox \"" + sandbox.name + "\" is starting. Send the request again in 2 seconds.",
-            {},
-            2,
-            {}});
+  return http::status(sandbox_starting(api, "Sandbox \"" + sandbox + "\" is starting."));
 }
 
 http::Upstream node_upstream(Api& api, const Sandbox& sandbox, int64_t epoch, std::string_view rest) {
@@ -124,8 +119,8 @@ http::Upstream node_upstream(Api& api, const Sandbox& sandbox, int64_t epoch, st
   upstream.target = fmt::format("/v1/slots/{}/epochs/{}/{}", sandbox.uid.str(), epoch, rest);
   upstream.headers.set("Authorization",
                        "Bearer " + http::node_token(api.options.node_secret, MachineId(sandbox.machine)));
-  upstream.intercept = [sandbox](int status, const http::Headers& headers) {
-    return slot_not_running(sandbox, status, headers);
+  upstream.intercept = [&api, name = sandbox.name](int status, const http::Headers& headers) {
+    return slot_not_running(api, name, status, headers);
   };
   return upstream;
 }
@@ -148,19 +143,13 @@ awaitable<void> answer_not_yet(Api& api, http::Exchange& exchange, Sandbox sandb
 }
 
 // The bytes come from the node; an error means that nothing was sent yet, and the node is not to be reached.
-awaitable<void> hand_on(http::Exchange& exchange, const Sandbox& sandbox, http::Upstream upstream) {
+awaitable<void> hand_on(Api& api, http::Exchange& exchange, const Sandbox& sandbox, http::Upstream upstream) {
   auto passed = co_await exchange.proxy(std::move(upstream));
   if (passed) co_return;
   if (passed.error().code != Code::kUnavailable && passed.error().code != Code::kDeadlineExceeded)
     co_return co_await exchange.respond(http::status(passed.error()));
-  Error starting{Code::kUnavailable,
-                 "SandboxStarting",
-                 "The machine of Sandbox \"" + sandbox.name +
-                     "\" cannot be reached now. Send the request again in 2 seconds.",
-                 {},
-                 2,
-                 {}};
-  co_await exchange.respond(http::status(starting));
+  co_await exchange.respond(http::status(
+      sandbox_starting(api, "The machine of Sandbox \"" + sandbox.name + "\" cannot be reached now.")));
 }
 
 awaitable<void> exec_route(Api& api, http::Exchange& exchange) {
@@ -197,7 +186,7 @@ awaitable<void> exec_route(Api& api, http::Exchange& exchange) {
   upstream.method = "POST";
   upstream.body = node_command(process, exec);
   upstream.headers.set("Content-Type", "application/json");
-  co_await hand_on(exchange, sandbox, std::move(upstream));
+  co_await hand_on(api, exchange, sandbox, std::move(upstream));
 }
 
 std::string query_of(const http::Request& request) {
@@ -221,7 +210,7 @@ awaitable<void> files_route(Api& api, http::Exchange& exchange) {
   for (const auto* name : {"Content-Type", "Range"})
     if (const auto value = exchange.request().headers.get(name)) upstream.headers.set(name, *value);
   upstream.body_limit = api.options.file_limit_bytes;
-  co_await hand_on(exchange, *sandbox, std::move(upstream));
+  co_await hand_on(api, exchange, *sandbox, std::move(upstream));
 }
 
 }  // namespace

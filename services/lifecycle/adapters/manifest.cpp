@@ -9,8 +9,6 @@
 namespace nodus::lifecycle {
 
 namespace json = boost::json;
-using std::chrono::hours;
-using std::chrono::minutes;
 
 namespace {
 
@@ -91,22 +89,24 @@ void read_resources(Faults& faults, const json::object& spec, Shape& shape) {
   ranged(faults, *in, "disk", path, shape.disk_bytes, config::parse_bytes, kGi, 200 * kGi, "1Gi to 200Gi");
 }
 
-void read_lifecycle(Faults& faults, const json::object& spec, SandboxSpec& out) {
+void read_lifecycle(Faults& faults, const json::object& spec, const SpecTimes& times, SandboxSpec& out) {
   const auto* in = faults.object(spec, "lifecycle", "spec.lifecycle");
   if (!in) return;
   const std::string path = "spec.lifecycle";
+  const auto range = [](Micros min, Micros max) {
+    return config::format_duration(min) + " to " + config::format_duration(max);
+  };
   faults.only(*in, path, {"idleTimeout", "onIdle", "maxLifetime"});
+  const std::string idle_range = "0s (never idle) or " + range(times.idle_min, times.idle_max);
   int64_t idle_us = out.idle_timeout.count();
-  ranged(faults, *in, "idleTimeout", path, idle_us, duration_us, 0, Micros(hours(24)).count(),
-         "0s (never idle) or 1m to 24h");
-  if (idle_us != 0 && Micros(idle_us) < Micros(minutes(1)))
-    faults.add(path + ".idleTimeout", "FieldValueInvalid",
-               "The idle timeout is 0s (never idle) or 1m to 24h.");
+  ranged(faults, *in, "idleTimeout", path, idle_us, duration_us, 0, times.idle_max.count(), idle_range);
+  if (idle_us != 0 && Micros(idle_us) < times.idle_min)
+    faults.add(path + ".idleTimeout", "FieldValueInvalid", "The idle timeout is " + idle_range + ".");
   out.idle_timeout = Micros(idle_us);
   one_of(faults, *in, "onIdle", path, out.on_idle, {{"Stop", OnIdle::kStop}, {"Delete", OnIdle::kDelete}});
   int64_t lifetime_us = out.max_lifetime.count();
-  ranged(faults, *in, "maxLifetime", path, lifetime_us, duration_us, Micros(minutes(1)).count(),
-         Micros(hours(720)).count(), "1m to 720h");
+  ranged(faults, *in, "maxLifetime", path, lifetime_us, duration_us, times.lifetime_min.count(),
+         times.lifetime_max.count(), range(times.lifetime_min, times.lifetime_max));
   out.max_lifetime = Micros(lifetime_us);
 }
 
@@ -148,7 +148,9 @@ void read_state(Faults& faults, const json::object& spec, bool& run) {
   one_of(faults, spec, "state", "spec", run, {{"Running", true}, {"Stopped", false}});
 }
 
-void read_spec(Faults& faults, const json::object& root, Manifest& out) {
+void read_spec(Faults& faults, const json::object& root, const SpecTimes& times, Manifest& out) {
+  out.spec.idle_timeout = times.idle_default;
+  out.spec.max_lifetime = times.lifetime_default;
   const auto* spec = faults.object(root, "spec", "spec");
   if (!spec) {
     if (!root.contains("spec"))
@@ -168,7 +170,7 @@ void read_spec(Faults& faults, const json::object& root, Manifest& out) {
   }
   read_resources(faults, *spec, out.spec.shape);
   read_network(faults, *spec, out.spec);
-  read_lifecycle(faults, *spec, out.spec);
+  read_lifecycle(faults, *spec, times, out.spec);
   if (const auto* continuity = faults.object(*spec, "continuity", "spec.continuity")) {
     faults.only(*continuity, "spec.continuity", {"mode"});
     one_of(faults, *continuity, "mode", "spec.continuity", out.spec.continuity,
@@ -289,7 +291,7 @@ Result<json::object> parse_object(std::string_view body) {
   return std::move(value.get_object());
 }
 
-Result<Manifest> parse_manifest(std::string_view body, const ProjectId& project) {
+Result<Manifest> parse_manifest(std::string_view body, const ProjectId& project, const SpecTimes& times) {
   auto root = parse_object(body);
   if (!root) return std::unexpected(std::move(root.error()));
   Faults faults;
@@ -298,7 +300,7 @@ Result<Manifest> parse_manifest(std::string_view body, const ProjectId& project)
   expect(faults, *root, "apiVersion", "nodus.dev/v1");
   expect(faults, *root, "kind", "Sandbox");
   read_metadata(faults, *root, project, manifest);
-  read_spec(faults, *root, manifest);
+  read_spec(faults, *root, times, manifest);
   if (faults.any()) return std::unexpected(faults.error("The Sandbox"));
   return manifest;
 }

@@ -21,8 +21,20 @@ struct Manifest {
   bool run = true;  // spec.state
 };
 
+// Every duration of the spec, so that a test need not wait for the real ones. The defaults are the spec's.
+struct SpecTimes {
+  Micros idle_default = std::chrono::minutes(5);
+  Micros idle_min = std::chrono::minutes(1);  // besides 0s: never idle
+  Micros idle_max = std::chrono::hours(24);
+  Micros lifetime_default = std::chrono::hours(24);
+  Micros lifetime_min = std::chrono::minutes(1);
+  Micros lifetime_max = std::chrono::hours(720);
+  Micros command_default = std::chrono::minutes(10);
+  Micros command_max = std::chrono::hours(24);
+};
+
 // BadRequest: not JSON, or not an object. Invalid: everything else, one cause for each fault.
-Result<Manifest> parse_manifest(std::string_view body, const ProjectId& project);
+Result<Manifest> parse_manifest(std::string_view body, const ProjectId& project, const SpecTimes& times = {});
 
 // A merge patch of a Sandbox. Only spec.state and spec.maxCostUSD can change after creation.
 struct Patch {
