@@ -55,8 +55,8 @@ int main(int argc, char** argv) {
   auto* replay = parked->add_subcommand("replay", "Apply a stream's parked messages, in order");
   auto* skip = parked->add_subcommand("skip", "Drop a stream's parked messages");
   for (auto* command : {replay, skip}) {
-    command->add_option("topic", topic, "lifecycle or metering")->required();
-    command->add_option("stream", stream, "for example sandbox/<uid>")->required();
+    command->add_option("--topic", topic, "lifecycle or metering")->required();
+    command->add_option("--stream", stream, "for example sandbox/<uid>")->required();
   }
   parked->require_subcommand(1);
   try {

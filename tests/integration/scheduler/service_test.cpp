@@ -168,9 +168,11 @@ TEST(Operator, ParkedMessagesAreListedReplayedAndSkipped) {
   }));
   s.request_start("u2");
   EXPECT_TRUE(s.reaches("u2", "SlotOffered")) << "it stops nobody else";
-  EXPECT_EQ(s.run({"parked", "replay", "lifecycle", "sandbox/u1"}).find("1 messages applied"),
+  EXPECT_EQ(s.run({"parked", "replay", "--topic", "lifecycle", "--stream", "sandbox/u1"})
+                .find("1 messages applied"),
             std::string::npos);
-  EXPECT_EQ(s.run({"parked", "skip", "lifecycle", "sandbox/u1"}), "1 messages skipped.\n");
+  EXPECT_EQ(s.run({"parked", "skip", "--topic", "lifecycle", "--stream", "sandbox/u1"}),
+            "1 messages skipped.\n");
   EXPECT_EQ(s.run({"parked", "list"}), "Nothing is parked.\n");
 }
 
@@ -190,7 +192,8 @@ TEST(Operator, AParkedMessageIsAppliedOnceItsTimeHasCome) {
   stop.set_reason(common::v1::STOP_REASON_USER);
   s.lifecycle.append("another/u1", stop);  // its own stream is parked
   ASSERT_TRUE(s.reaches("u1", "SlotReleased"));
-  EXPECT_EQ(s.run({"parked", "replay", "lifecycle", "sandbox/u1"}), "1 messages applied.\n");
+  EXPECT_EQ(s.run({"parked", "replay", "--topic", "lifecycle", "--stream", "sandbox/u1"}),
+            "1 messages applied.\n");
   ASSERT_TRUE(s.reaches("u1", "SlotOffered"));
   EXPECT_EQ(s.run({"parked", "list"}), "Nothing is parked.\n");
 }
