@@ -86,6 +86,6 @@ for name, config in configs.items():
     write(etc / f"{name}.yaml", yaml.safe_dump(config, sort_keys=False))
 if not (etc / "secrets.env").exists():
     node, identity = secrets.token_hex(32), secrets.token_hex(32)
-    token = hmac.new(node.encode(), f"node/{MACHINE}".encode(), hashlib.sha256).hexdigest()
+    token = MACHINE + "." + hmac.new(node.encode(), f"node/{MACHINE}".encode(), hashlib.sha256).hexdigest()
     values = {"NODUS_NODE_SECRET": node, "NODUS_IDENTITY_SECRET": identity, "NODUS_NODE_TOKEN": token}
     write(etc / "secrets.env", "".join(f"{name}={value}\n" for name, value in values.items()), 0o600)

@@ -55,7 +55,20 @@ Result<Identity> verify_identity(std::string_view header, std::string_view secre
 }
 
 std::string node_token(std::string_view node_secret, const MachineId& machine) {
-  return hmac_sha256_hex(node_secret, "node/" + machine.str());
+  return machine.str() + "." + hmac_sha256_hex(node_secret, "node/" + machine.str());
+}
+
+Result<MachineId> verify_node_token(std::string_view authorization, std::string_view node_secret) {
+  constexpr std::string_view kBearer = "Bearer ";
+  constexpr size_t kLongest = 256;
+  const size_t dot = authorization.rfind('.');
+  if (authorization.starts_with(kBearer) && authorization.size() <= kLongest &&
+      dot != std::string_view::npos && dot > kBearer.size()) {
+    const MachineId machine(std::string(authorization.substr(kBearer.size(), dot - kBearer.size())));
+    if (equal_in_constant_time(authorization.substr(kBearer.size()), node_token(node_secret, machine)))
+      return machine;
+  }
+  return fail(Code::kUnauthenticated, "Unauthorized", "The token is not that of a machine.");
 }
 
 }  // namespace nodus::http

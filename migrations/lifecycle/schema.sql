@@ -276,6 +276,7 @@ CREATE TABLE lifecycle.processes (
     name text NOT NULL COLLATE pg_catalog."C",
     epoch bigint NOT NULL,
     admitted_us bigint NOT NULL,
+    expires_us bigint NOT NULL,
     ended boolean DEFAULT false NOT NULL
 );
 
@@ -369,9 +370,6 @@ ALTER TABLE ONLY lifecycle.parked
 ALTER TABLE ONLY lifecycle.processes
     ADD CONSTRAINT processes_pkey PRIMARY KEY (uid);
 
-ALTER TABLE ONLY lifecycle.processes
-    ADD CONSTRAINT processes_project_name_key UNIQUE (project, name);
-
 ALTER TABLE ONLY lifecycle.projects
     ADD CONSTRAINT projects_pkey PRIMARY KEY (project);
 
@@ -395,6 +393,8 @@ CREATE INDEX events_1_stream_version_idx ON lifecycle.events_1 USING btree (stre
 CREATE INDEX events_2_stream_version_idx ON lifecycle.events_2 USING btree (stream, version);
 
 CREATE INDEX parked_stream ON lifecycle.parked USING btree (topic, stream, "position");
+
+CREATE INDEX processes_by_name ON lifecycle.processes USING btree (project, name);
 
 CREATE INDEX processes_of_sandbox ON lifecycle.processes USING btree (sandbox_uid, admitted_us);
 

@@ -13,7 +13,8 @@ CREATE TABLE sandboxes (
   UNIQUE (project, name)
 );
 
--- Processes of live Sandboxes. The state itself is on the head row of process/<uid>.
+-- Processes of live Sandboxes, and open ones of deleted Sandboxes until they are ended. The state itself
+-- is on the head row of process/<uid>.
 CREATE TABLE processes (
   uid         text    COLLATE "C" PRIMARY KEY,
   sandbox_uid text    COLLATE "C" NOT NULL,
@@ -21,9 +22,10 @@ CREATE TABLE processes (
   name        text    COLLATE "C" NOT NULL,      -- sb-hello-12
   epoch       bigint  NOT NULL,
   admitted_us bigint  NOT NULL,
-  ended       boolean NOT NULL DEFAULT false,
-  UNIQUE (project, name)
+  expires_us  bigint  NOT NULL,                  -- when its timeout has passed for sure
+  ended       boolean NOT NULL DEFAULT false
 );
+CREATE INDEX processes_by_name ON processes (project, name);
 CREATE INDEX processes_of_sandbox ON processes (sandbox_uid, admitted_us);
 CREATE INDEX processes_open ON processes (sandbox_uid) WHERE NOT ended;
 

@@ -51,7 +51,7 @@ Result<int> page_limit(const http::Request& request) {
 }
 
 Result<http::Response> list_sandboxes(Api& api, const http::Request& request) {
-  auto identity = authenticate(api, request);
+  auto identity = authenticate(api, request, Right::kRead);
   if (!identity) return std::unexpected(std::move(identity.error()));
   auto limit = page_limit(request);
   if (!limit) return std::unexpected(std::move(limit.error()));
@@ -73,13 +73,13 @@ Result<http::Response> list_sandboxes(Api& api, const http::Request& request) {
 }
 
 Result<http::Response> get_sandbox(Api& api, const http::Request& request) {
-  auto caller = authenticate_for_sandbox(api, request);
+  auto caller = authenticate_for_sandbox(api, request, Right::kRead);
   if (!caller) return std::unexpected(std::move(caller.error()));
   return sandbox_response(api, 200, caller->sandbox);
 }
 
 Result<http::Response> delete_sandbox(Api& api, const http::Request& request) {
-  auto caller = authenticate_for_sandbox(api, request);
+  auto caller = authenticate_for_sandbox(api, request, Right::kUse);
   if (!caller) return std::unexpected(std::move(caller.error()));
   auto after = api.sandboxes.remove(caller->sandbox);
   if (!after) return std::unexpected(std::move(after.error()));
@@ -87,7 +87,7 @@ Result<http::Response> delete_sandbox(Api& api, const http::Request& request) {
 }
 
 Result<http::Response> list_processes(Api& api, const http::Request& request) {
-  auto identity = authenticate(api, request);
+  auto identity = authenticate(api, request, Right::kRead);
   if (!identity) return std::unexpected(std::move(identity.error()));
   auto limit = page_limit(request);
   if (!limit) return std::unexpected(std::move(limit.error()));
@@ -102,7 +102,7 @@ Result<http::Response> list_processes(Api& api, const http::Request& request) {
 }
 
 Result<http::Response> get_process(Api& api, const http::Request& request) {
-  auto identity = authenticate(api, request);
+  auto identity = authenticate(api, request, Right::kRead);
   if (!identity) return std::unexpected(std::move(identity.error()));
   auto process = api.catalog.process(identity->project, request.params.at("name"));
   if (!process) return std::unexpected(std::move(process.error()));
@@ -110,7 +110,7 @@ Result<http::Response> get_process(Api& api, const http::Request& request) {
 }
 
 Result<Created> create_from(Api& api, const http::Request& request, const std::string& body) {
-  auto identity = authenticate(api, request);
+  auto identity = authenticate(api, request, Right::kUse);
   if (!identity) return std::unexpected(std::move(identity.error()));
   auto manifest = parse_manifest(body, identity->project, api.options.times);
   if (!manifest) return std::unexpected(std::move(manifest.error()));
@@ -129,6 +129,8 @@ Result<Created> create_from(Api& api, const http::Request& request, const std::s
 }
 
 awaitable<void> create_route(Api& api, http::Exchange& exchange) {
+  if (auto refused = co_await refuse_stranger(api, exchange); refused)
+    co_return co_await exchange.respond(http::status(*refused));
   auto body = co_await exchange.read_body(kManifestBytes);
   if (!body) co_return co_await exchange.respond(http::status(body.error()));
   auto created =
@@ -143,7 +145,7 @@ awaitable<void> create_route(Api& api, http::Exchange& exchange) {
 }
 
 Result<Sandbox> patch_with(Api& api, const http::Request& request, const std::string& body) {
-  auto caller = authenticate_for_sandbox(api, request);
+  auto caller = authenticate_for_sandbox(api, request, Right::kUse);
   if (!caller) return std::unexpected(std::move(caller.error()));
   auto patch = parse_patch(body);
   if (!patch) return std::unexpected(std::move(patch.error()));
@@ -160,6 +162,8 @@ Result<Sandbox> patch_with(Api& api, const http::Request& request, const std::st
 }
 
 awaitable<void> patch_route(Api& api, http::Exchange& exchange) {
+  if (auto refused = co_await refuse_stranger(api, exchange); refused)
+    co_return co_await exchange.respond(http::status(*refused));
   auto body = co_await exchange.read_body(kManifestBytes);
   if (!body) co_return co_await exchange.respond(http::status(body.error()));
   auto after =
@@ -176,16 +180,32 @@ awaitable<void> patch_route(Api& api, http::Exchange& exchange) {
 
 }  // namespace
 
-Result<http::Identity> authenticate(Api& api, const http::Request& request) {
-  return api.keys.authenticate(request, ProjectId(request.params.at("project")));
+Result<http::Identity> authenticate(Api& api, const http::Request& request, Right right) {
+  auto identity = api.keys.authenticate(request, ProjectId(request.params.at("project")));
+  if (!identity) return identity;
+  const std::string& role = identity->role;
+  const bool allowed = role == "admin" || right == Right::kRead ||
+                       (right == Right::kUse && role == "developer") ||
+                       (right == Right::kBill && role == "billing");
+  if (!allowed)
+    return fail(Code::kForbidden, "Forbidden",
+                "The role of this key, " + role + ", does not allow this. Use a key with another role.");
+  return identity;
 }
 
-Result<Caller> authenticate_for_sandbox(Api& api, const http::Request& request) {
-  auto identity = authenticate(api, request);
+Result<Caller> authenticate_for_sandbox(Api& api, const http::Request& request, Right right) {
+  auto identity = authenticate(api, request, right);
   if (!identity) return std::unexpected(std::move(identity.error()));
   auto sandbox = api.catalog.sandbox(identity->project, request.params.at("name"));
   if (!sandbox) return std::unexpected(std::move(sandbox.error()));
   return Caller{std::move(*identity), std::move(*sandbox)};
+}
+
+awaitable<std::optional<Error>> refuse_stranger(Api& api, http::Exchange& exchange) {
+  auto identity = co_await blocking<http::Identity>(
+      exchange, [&] { return authenticate(api, exchange.request(), Right::kUse); });
+  if (identity) co_return std::nullopt;
+  co_return std::move(identity.error());
 }
 
 awaitable<Result<Sandbox>> settle(Api& api, http::Exchange& exchange, Sandbox sandbox) {

@@ -43,8 +43,13 @@ struct Caller {
   http::Identity identity;
   Sandbox sandbox;
 };
-Result<http::Identity> authenticate(Api& api, const http::Request& request);
-Result<Caller> authenticate_for_sandbox(Api& api, const http::Request& request);
+// What a route needs. viewer: read. developer: read, use. billing: read, bill. admin: everything.
+enum class Right { kRead, kUse, kBill };
+// Unauthorized, NotFound (another organization's project), Forbidden (the key's role is too small).
+Result<http::Identity> authenticate(Api& api, const http::Request& request, Right right);
+Result<Caller> authenticate_for_sandbox(Api& api, const http::Request& request, Right right);
+// Before a body is read: nobody without a key makes us take one in. Right::kUse.
+boost::asio::awaitable<std::optional<Error>> refuse_stranger(Api& api, http::Exchange& exchange);
 
 // Waits until the start that was asked for is funded or refused, or patience ends.
 boost::asio::awaitable<Result<Sandbox>> settle(Api& api, http::Exchange& exchange, Sandbox sandbox);

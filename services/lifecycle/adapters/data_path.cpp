@@ -92,7 +92,7 @@ Result<ExecRequest> parse_exec(const std::string& body, const SpecTimes& times) 
 }
 
 Result<Admission> admit(Api& api, const http::Request& request, const std::string& body, ExecRequest& exec) {
-  auto caller = authenticate_for_sandbox(api, request);
+  auto caller = authenticate_for_sandbox(api, request, Right::kUse);
   if (!caller) return std::unexpected(std::move(caller.error()));
   auto parsed = parse_exec(body, api.options.times);
   if (!parsed) return std::unexpected(std::move(parsed.error()));
@@ -152,7 +152,16 @@ awaitable<void> hand_on(Api& api, http::Exchange& exchange, const Sandbox& sandb
       sandbox_starting(api, "The machine of Sandbox \"" + sandbox.name + "\" cannot be reached now.")));
 }
 
+// Its output is gone from the node, its end is recorded.
+http::Response ended_response(const Process& process) {
+  http::Response ended{200, {}, end_frame(process)};
+  ended.headers.set("Content-Type", "application/x-ndjson");
+  return ended;
+}
+
 awaitable<void> exec_route(Api& api, http::Exchange& exchange) {
+  if (auto refused = co_await refuse_stranger(api, exchange); refused)
+    co_return co_await exchange.respond(http::status(*refused));
   auto body = co_await exchange.read_body(kExecBytes);
   if (!body) co_return co_await exchange.respond(http::status(body.error()));
   ExecRequest exec;
@@ -170,9 +179,7 @@ awaitable<void> exec_route(Api& api, http::Exchange& exchange) {
     co_return co_await exchange.respond(http::status(later));
   }
   if (!here) {
-    http::Response ended{200, {}, end_frame(process)};
-    ended.headers.set("Content-Type", "application/x-ndjson");
-    co_return co_await exchange.respond(std::move(ended));
+    co_return co_await exchange.respond(ended_response(process));
   }
   std::string rest = "processes";
   if (const auto offset = exchange.request().query_value("offset")) {
@@ -182,7 +189,15 @@ awaitable<void> exec_route(Api& api, http::Exchange& exchange) {
           http::status({Code::kInvalid, "Invalid", "offset: a number of bytes, 0 or more.", {}, {}, {}}));
     rest += "?offset=" + *offset;
   }
+  if (process.ended) rest += rest.contains('?') ? "&attach=1" : "?attach=1";  // it ran: never a second time
   auto upstream = node_upstream(api, sandbox, process.admitted.epoch, rest);
+  if (process.ended)
+    upstream.intercept = [&process](int status,
+                                    const http::Headers& headers) -> std::optional<http::Response> {
+      if (status / 100 == 2) return std::nullopt;
+      return status == 404 || headers.get("X-Nodus-Reason") ? std::optional(ended_response(process))
+                                                            : std::nullopt;
+    };
   upstream.method = "POST";
   upstream.body = node_command(process, exec);
   upstream.headers.set("Content-Type", "application/json");
@@ -197,7 +212,7 @@ std::string query_of(const http::Request& request) {
 awaitable<void> files_route(Api& api, http::Exchange& exchange) {
   Result<Sandbox> sandbox = fail(Code::kInternal, "InternalError", "");
   const auto find = [&]() -> Result<Sandbox> {
-    auto caller = authenticate_for_sandbox(api, exchange.request());
+    auto caller = authenticate_for_sandbox(api, exchange.request(), Right::kUse);
     if (!caller) return std::unexpected(std::move(caller.error()));
     if (caller->sandbox.phase == Phase::kRunning) return std::move(caller->sandbox);
     return api.sandboxes.trigger(caller->sandbox, Trigger::kFile);

@@ -70,8 +70,10 @@ Result<Process> PostgresCatalog::process(const ProcessUid& uid) {
 
 Result<Process> PostgresCatalog::process(const ProjectId& project, const std::string& name) {
   auto uid = pool_.with_tx([&](pqxx::work& tx) -> Result<std::string> {
-    const auto rows =
-        tx.exec_params("SELECT uid FROM processes WHERE project = $1 AND name = $2", project.str(), name);
+    const auto rows = tx.exec_params(
+        "SELECT p.uid FROM processes p JOIN sandboxes s ON s.uid = p.sandbox_uid "
+        "WHERE p.project = $1 AND p.name = $2",
+        project.str(), name);
     if (rows.empty()) return no_process(name);
     return rows[0][0].as<std::string>();
   });

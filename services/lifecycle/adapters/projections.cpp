@@ -31,7 +31,7 @@ void write_sandbox_row(pqxx::work& tx, const Sandbox& before, const Sandbox& aft
         after.uid.str(), after.org.str(), after.project.str(), after.name,
         after.start_open ? std::nullopt : std::optional<int64_t>(to_micros(after.created_at)));
   } else if (after.phase == Phase::kDeleted) {
-    tx.exec_params0("DELETE FROM processes WHERE sandbox_uid = $1", after.uid.str());
+    tx.exec_params0("DELETE FROM processes WHERE sandbox_uid = $1 AND ended", after.uid.str());
     tx.exec_params0("DELETE FROM sandboxes WHERE uid = $1", after.uid.str());
   } else if (before.epoch != after.epoch || before.start_open != after.start_open) {
     tx.exec_params0("UPDATE sandboxes SET epoch = $2, released_at_us = $3 WHERE uid = $1", after.uid.str(),
@@ -54,11 +54,17 @@ void project_process(eventlog::Unit& unit, const Process& before, const Process&
     const auto& p = after.admitted;
     if (before.admitted.uid.empty())
       tx.exec_params0(
-          "INSERT INTO processes (uid, sandbox_uid, project, name, epoch, admitted_us) VALUES ($1, $2, $3, "
-          "$4, $5, $6)",
-          p.uid.str(), p.sandbox.str(), p.project.str(), p.name, p.epoch, to_micros(p.at));
+          "INSERT INTO processes (uid, sandbox_uid, project, name, epoch, admitted_us, expires_us) "
+          "VALUES ($1, $2, $3, $4, $5, $6, $7)",
+          p.uid.str(), p.sandbox.str(), p.project.str(), p.name, p.epoch, to_micros(p.at),
+          to_micros(p.at + p.timeout));
     else if (after.ended)
-      tx.exec_params0("UPDATE processes SET ended = true WHERE uid = $1", p.uid.str());
+      tx.exec_params0(
+          "WITH gone AS (DELETE FROM processes WHERE uid = $1 AND NOT EXISTS "
+          "(SELECT 1 FROM sandboxes WHERE sandboxes.uid = processes.sandbox_uid)) "
+          "UPDATE processes SET ended = true WHERE uid = $1 AND EXISTS "
+          "(SELECT 1 FROM sandboxes WHERE sandboxes.uid = processes.sandbox_uid)",
+          p.uid.str());
   });
 }
 

@@ -166,6 +166,14 @@ struct Encoder {
     m.set_at_us(to_micros(e.at));
     return event_of(m);
   }
+  eventlog::Event operator()(const StartDeferred& e) const {
+    pb::StartDeferred m;
+    m.set_uid(s.uid.str());
+    m.set_attempt(e.attempt);
+    m.set_until_us(to_micros(e.until));
+    m.set_at_us(to_micros(e.at));
+    return event_of(m);
+  }
   eventlog::Event operator()(const SlotRecorded& e) const {
     pb::SlotRecorded m;
     m.set_uid(s.uid.str());
@@ -250,6 +258,8 @@ Result<SandboxEvent> SandboxCodec::decode(const std::string& type, const std::st
                            from_micros(m.at_us())};
   }) || as.operator()<pb::WakeRecorded>([](const auto& m) {
     return WakeRecorded{trigger_of(m.trigger()), from_micros(m.at_us())};
+  }) || as.operator()<pb::StartDeferred>([](const auto& m) {
+    return StartDeferred{m.attempt(), from_micros(m.until_us()), from_micros(m.at_us())};
   }) || as.operator()<pb::SlotRecorded>([](const auto& m) {
     return SlotRecorded{m.start(), m.epoch(), m.machine(), m.data_path(), from_micros(m.reserved_at_us())};
   }) || as.operator()<pb::RunningRecorded>([](const auto& m) {
@@ -298,6 +308,8 @@ std::string SandboxCodec::encode_state(const Sandbox& s) {
   m.set_processes(s.processes);
   m.set_unposted_usd(s.unposted.to_decimal());
   m.set_charged_start(s.charged_start);
+  m.set_deferred_until_us(micros_or_zero(s.deferred_until));
+  m.set_deferrals(s.deferrals);
   return m.SerializeAsString();
 }
 
@@ -331,6 +343,8 @@ Result<Sandbox> SandboxCodec::decode_state(const std::string& bytes) {
   s.processes = m->processes();
   s.unposted = money_of(m->unposted_usd());
   s.charged_start = m->charged_start();
+  s.deferred_until = instant_or_none(m->deferred_until_us());
+  s.deferrals = m->deferrals();
   return s;
 }
 

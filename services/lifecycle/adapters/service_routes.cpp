@@ -1,5 +1,4 @@
 // Routes between programs: bills come from metering, command ends from nodes.
-#include "libs/base/random.hpp"
 #include "libs/telemetry/log.hpp"
 #include "libs/telemetry/metrics.hpp"
 #include "services/lifecycle/adapters/api.hpp"
@@ -15,7 +14,8 @@ constexpr size_t kReportBytes = 4 * 1024 * 1024;
 
 awaitable<void> bill_route(Api& api, http::Exchange& exchange) {
   Result<http::Identity> identity = fail(Code::kInternal, "InternalError", "");
-  auto ran = co_await exchange.run_blocking([&] { identity = authenticate(api, exchange.request()); });
+  auto ran =
+      co_await exchange.run_blocking([&] { identity = authenticate(api, exchange.request(), Right::kBill); });
   if (!ran) co_return co_await exchange.respond(http::status(ran.error()));
   if (!identity) co_return co_await exchange.respond(http::status(identity.error()));
   const auto& target = exchange.request().target;
@@ -32,19 +32,14 @@ awaitable<void> bill_route(Api& api, http::Exchange& exchange) {
   co_await exchange.respond(http::status(away));
 }
 
-bool from_machine(const Api& api, const http::Request& request, const std::string& machine) {
-  const auto expected = "Bearer " + http::node_token(api.options.node_secret, MachineId(machine));
-  return equal_in_constant_time(request.headers.get("Authorization").value_or(""), expected);
-}
-
 // A report that is refused for good is acknowledged all the same (the node must not keep it for ever), but
 // counted.
-Result<http::Response> process_reports(Api& api, const http::Request& request) {
+Result<http::Response> process_reports(Api& api, const MachineId& machine, const std::string& body) {
   static auto refused =
       metrics::counter("nodus_lifecycle_reports_refused_total", "Node reports that were refused");
-  auto batch = from_process_reports(request.body);
+  auto batch = from_process_reports(body);
   if (!batch) return std::unexpected(std::move(batch.error()));
-  if (!from_machine(api, request, batch->machine))
+  if (batch->machine != machine.str())
     return fail(Code::kUnauthenticated, "Unauthorized", "The token is not this machine's.");
   for (auto& work : batch->works) {
     auto done = api.batcher.run(std::move(work));
@@ -54,6 +49,18 @@ Result<http::Response> process_reports(Api& api, const http::Request& request) {
     log::warn("process_report.refused", {{"machine", batch->machine}, {"reason", done.error().reason}});
   }
   return http::Response{200, {}, ""};
+}
+
+awaitable<void> process_reports_route(Api& api, http::Exchange& exchange) {
+  const auto header = exchange.request().headers.get("Authorization").value_or("");
+  const auto machine = http::verify_node_token(header, api.options.node_secret);
+  if (!machine) co_return co_await exchange.respond(http::status(machine.error()));
+  auto body = co_await exchange.read_body(kReportBytes);
+  if (!body) co_return co_await exchange.respond(http::status(body.error()));
+  Result<http::Response> response = fail(Code::kInternal, "InternalError", "");
+  auto ran = co_await exchange.run_blocking([&] { response = process_reports(api, *machine, *body); });
+  if (!ran) co_return co_await exchange.respond(http::status(ran.error()));
+  co_await exchange.respond(response ? std::move(*response) : http::status(response.error()));
 }
 
 }  // namespace
@@ -68,13 +75,9 @@ void service_routes(http::Server& server, Api& api) {
   server.route({.method = "POST",
                 .pattern = "/node/v1/process-reports",
                 .name = "node.process_reports",
-                .handler =
-                    [&api](const http::Request& r) {
-                      auto response = process_reports(api, r);
-                      return response ? std::move(*response) : http::status(response.error());
-                    },
-                .stream = {},
-                .body_bytes = kReportBytes});
+                .handler = {},
+                .stream = [&api](http::Exchange& e) { return process_reports_route(api, e); },
+                .body_bytes = {}});
 }
 
 }  // namespace nodus::lifecycle

@@ -64,13 +64,14 @@ Result<int> Deadlines::fire_due() {
   if (!due) return std::unexpected(std::move(due.error()));
   int decided = 0;
   for (const auto& d : *due) {
-    const SandboxCommand command =
-        d.kind == "lifetime" ? SandboxCommand(CheckLifetime{}) : SandboxCommand(CheckIdle{});
+    const SandboxCommand command = d.kind == "lifetime" ? SandboxCommand(CheckLifetime{})
+                                   : d.kind == "retry"  ? SandboxCommand(CheckRetry{})
+                                                        : SandboxCommand(CheckIdle{});
     auto done = batcher_.run(change_sandbox(d.uid, command, SandboxContext{clock_.now(), std::nullopt}));
-    if (!done && retryable(done.error().code)) return std::unexpected(std::move(done.error()));
+    // One Sandbox that cannot be decided now holds up no other; its row stays and is tried again.
     if (!done) log::warn("deadline.refused", {{"sandbox", d.uid.str()}, {"reason", done.error().reason}});
     lateness().observe(std::chrono::duration<double>(clock_.now() - d.due).count());
-    ++decided;
+    decided += done ? 1 : 0;
   }
   return decided;
 }
@@ -79,14 +80,18 @@ Result<void> Deadlines::end_orphans() {
   struct Orphan {
     ProcessUid uid;
     int64_t epoch;
+    bool unheard;
   };
   auto found = pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<Orphan>> {
     std::vector<Orphan> out;
     const auto rows = tx.exec_params(
-        "SELECT p.uid, p.epoch FROM processes p JOIN sandboxes s ON s.uid = p.sandbox_uid "
-        "WHERE NOT p.ended AND (s.released_at_us IS NOT NULL OR p.epoch < s.epoch) ORDER BY p.uid LIMIT $1",
-        kPage);
-    for (const auto& row : rows) out.push_back({ProcessUid(row[0].as<std::string>()), row[1].as<int64_t>()});
+        "SELECT p.uid, p.epoch, s.uid IS NOT NULL AND s.released_at_us IS NULL AND p.epoch = s.epoch "
+        "FROM processes p LEFT JOIN sandboxes s ON s.uid = p.sandbox_uid "
+        "WHERE NOT p.ended AND (s.uid IS NULL OR s.released_at_us IS NOT NULL OR p.epoch < s.epoch "
+        "OR p.expires_us < $1) ORDER BY p.uid LIMIT $2",
+        to_micros(clock_.now()), kPage);
+    for (const auto& row : rows)
+      out.push_back({ProcessUid(row[0].as<std::string>()), row[1].as<int64_t>(), row[2].as<bool>()});
     return out;
   });
   if (!found) return std::unexpected(std::move(found.error()));
@@ -96,8 +101,11 @@ Result<void> Deadlines::end_orphans() {
     const Micros since = it == orphans_.end() ? clock_.boot() : it->second;
     seen.emplace(orphan.uid.str(), since);
     if (clock_.boot() - since < options_.orphan_grace) continue;
+    // Past its timeout in a Sandbox that runs, and the node never reported it: it was not handed over.
     ProcessEnded ended{
         "ParentStopped", 137, "The Sandbox stopped or was deleted while the command ran.", {}, clock_.now()};
+    if (orphan.unheard)
+      ended = {"StartFailed", 126, "The command did not reach the Sandbox's machine.", {}, clock_.now()};
     auto done = batcher_.run(end_process(orphan.uid, {"", orphan.epoch, std::move(ended)}));
     if (!done && retryable(done.error().code)) return std::unexpected(std::move(done.error()));
   }

@@ -135,7 +135,9 @@ Result<Admission> Sandboxes::admit(const Sandbox& sandbox, const NewProcess& pro
     if (!state) return std::unexpected(std::move(state.error()));
     auto current = catalog_.process(state->admitted.uid);
     if (!current) return std::unexpected(std::move(current.error()));
-    return Admission{sandbox, std::move(*current)};
+    auto owner = catalog_.sandbox(sandbox.uid);  // its slot may have changed since the caller looked
+    if (!owner) return std::unexpected(std::move(owner.error()));
+    return Admission{std::move(*owner), std::move(*current)};
   }
   if (answer.error().reason != "SandboxNotRunning") return std::unexpected(std::move(answer.error()));
   auto after = trigger(sandbox, Trigger::kCommand);

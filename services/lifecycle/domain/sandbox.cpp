@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libs/base/check.hpp"
+#include "libs/base/overloaded.hpp"
 
 namespace nodus::lifecycle {
 
@@ -10,15 +10,6 @@ namespace {
 
 using Events = std::vector<SandboxEvent>;
 using Decision = Result<Events>;
-
-template <class... Fs>
-struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
-
-bool exists(const Sandbox& s) {
-  return s.phase != Phase::kNone && s.phase != Phase::kDeleted;
-}
 
 std::unexpected<Error> not_found(const Sandbox& s) {
   return fail(Code::kNotFound, "NotFound",
@@ -81,9 +72,20 @@ Decision decide_trigger(const Sandbox& s, const TriggerStart& c, const SandboxCo
 Decision decide_stop(const Sandbox& s, const RequestStop& c, const SandboxContext& context) {
   if (!exists(s)) return c.start ? Decision(Events{}) : Decision(not_found(s));
   if (s.phase == Phase::kTerminating) return c.start ? Decision(Events{}) : Decision(terminating(s));
-  if (!s.start_open || (c.start && *c.start != s.start)) return Events{};
-  // A stop under way is not asked for twice, but a person's stop takes back a wake that came in between.
-  if (s.phase == Phase::kStopping && !(s.wake_pending && c.reason == StopReason::kUser)) return Events{};
+  if (c.start && *c.start != s.start) return Events{};
+  if (s.deferred_until)  // nothing runs: the wish alone is taken back
+    return Events{ReleaseRecorded{.start = s.start,
+                                  .stop_reason = c.reason,
+                                  .failure = "",
+                                  .message = "",
+                                  .restore_point = {},
+                                  .at = context.now}};
+  if (!s.start_open) return Events{};
+  // A stop under way is not asked for twice. But an idle stop may be declined, so every other reason
+  // overtakes it; and a person's stop takes back a wake that came in between.
+  const bool overtakes = s.stop_reason == StopReason::kIdle && c.reason != StopReason::kIdle;
+  const bool takes_back = s.wake_pending && c.reason == StopReason::kUser;
+  if (s.phase == Phase::kStopping && !overtakes && !takes_back) return Events{};
   return Events{StopRequested{.start = s.start, .reason = c.reason, .idle_since = {}, .at = context.now}};
 }
 
@@ -109,9 +111,22 @@ Decision decide_idle(const Sandbox& s, const SandboxContext& context) {
 }
 
 Decision decide_funding(const Sandbox& s, const FundingRecorded& funding) {
-  if (!s.start_open || funding.start != s.start) return Events{};
+  if (funding.start != s.start) return Events{};
+  // A refusal is news also when the scheduler's word of the same refusal closed the start first.
+  const bool late_refusal = !funding.rate && s.phase == Phase::kStopped && s.stop_reason == StopReason::kNone;
+  if (!s.start_open && !late_refusal) return Events{};
   if (s.rate || (s.refusal && !funding.rate)) return Events{};
   return Events{funding};
+}
+
+// When a start that found no machine is asked for again: 1 s, doubling up to 60 s, spread by ± a quarter so
+// that many Sandboxes do not come at once. The spread is a function of the uid: this core has no randomness.
+StartDeferred defer(const Sandbox& s, Instant now) {
+  const int attempt = s.deferrals + 1;
+  const Micros base = std::min<Micros>(Seconds(60), Seconds(1) * (int64_t{1} << std::min(attempt - 1, 6)));
+  uint64_t hash = 14695981039346656037U;  // FNV-1a
+  for (const char c : s.uid.str()) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return {attempt, now + base * 3 / 4 + base / 2 * static_cast<int64_t>(hash % 1000) / 1000, now};
 }
 
 // The start is over. What follows: the end of the Sandbox, another start, or rest.
@@ -120,19 +135,15 @@ Decision close_start(const Sandbox& s, ReleaseRecorded release, bool again, cons
   Events events{std::move(release)};
   if (s.phase == Phase::kTerminating) {
     events.push_back(SandboxDeleted{context.now});
-  } else if (again || s.wake_pending) {
-    auto next = next_start(s, Trigger::kStart, context.now);
-    events.push_back(next);
+  } else if (again) {
+    events.push_back(defer(s, context.now));
+  } else if (s.wake_pending) {
+    events.push_back(next_start(s, Trigger::kStart, context.now));
   } else if (idle_delete) {
     events.push_back(DeleteRequested{"Idle", context.now});
     events.push_back(SandboxDeleted{context.now});
   }
   return events;
-}
-
-StopReason reason_of(const Refusal& refusal) {
-  if (refusal.reason == "InsufficientCredits") return StopReason::kInsufficientCredits;
-  return refusal.limit == "maxCostUSD" ? StopReason::kMaxCostReached : StopReason::kBudgetExceeded;
 }
 
 Decision decide_lapse(const Sandbox& s, const RecordLapse& c, const SandboxContext& context) {
@@ -144,7 +155,7 @@ Decision decide_lapse(const Sandbox& s, const RecordLapse& c, const SandboxConte
                           .restore_point = {},
                           .at = context.now};
   const bool refused = c.reason == "Refused";
-  if (refused && s.refusal) release.stop_reason = reason_of(*s.refusal);
+  if (refused && s.refusal) release.stop_reason = stop_reason_of(*s.refusal);
   // No machine in time: it is still wanted, so it asks anew, at the price of then.
   const bool again = (c.reason == "Expired" || c.reason == "NoCapacity") && s.wants_running && !s.refusal;
   return close_start(s, std::move(release), again, context);
@@ -177,6 +188,10 @@ Result<Events> SandboxAggregate::decide(const Sandbox& s, const Command& command
             if (s.spec.max_cost == c.max_cost) return Events{};
             return Events{MaxCostRaised{c.max_cost, context.now}};
           },
+          [&](const CheckRetry&) -> Decision {
+            if (!s.deferred_until || *s.deferred_until > context.now) return Events{};
+            return Events{next_start(s, Trigger::kStart, context.now)};
+          },
           [&](const CheckIdle&) { return decide_idle(s, context); },
           [&](const CheckLifetime&) -> Decision {
             if (!exists(s) || s.created_at + s.spec.max_lifetime > context.now) return Events{};
@@ -191,7 +206,9 @@ Result<Events> SandboxAggregate::decide(const Sandbox& s, const Command& command
           [&](const RecordFunding& c) { return decide_funding(s, c.funding); },
           [&](const RecordSlot& c) { return fact(s, c.slot, c.slot.epoch > s.epoch); },
           [&](const RecordRunning& c) { return fact(s, c.running, !s.started_at); },
-          [&](const RecordStopDeclined& c) { return fact(s, c.declined, s.phase == Phase::kStopping); },
+          [&](const RecordStopDeclined& c) {
+            return fact(s, c.declined, s.phase == Phase::kStopping && s.stop_reason == StopReason::kIdle);
+          },
           [&](const RecordLapse& c) { return decide_lapse(s, c, context); },
           [&](const RecordRelease& c) { return decide_release(s, c, context); },
           [&](const RecordCharge& c) -> Decision {
@@ -200,163 +217,6 @@ Result<Events> SandboxAggregate::decide(const Sandbox& s, const Command& command
           },
       },
       command);
-}
-
-namespace {
-
-void enter(Sandbox& s, Phase phase, Instant at) {
-  if (s.phase == Phase::kTerminating && phase != Phase::kDeleted) return;  // delete wins from any state
-  if (s.phase == phase) return;
-  s.phase = phase;
-  s.phase_since = at;
-}
-
-void start_requested(Sandbox& s, const StartRequested& e) {
-  s.start = e.start;
-  s.start_open = true;
-  s.wants_running = true;
-  s.wake_pending = false;
-  s.data_path.clear();
-  s.reserved_at.reset();
-  s.started_at.reset();
-  s.rate.reset();
-  s.refusal.reset();
-  s.stop_reason = StopReason::kNone;
-  s.failure.clear();
-  s.message.clear();
-  enter(s, Phase::kPending, e.at);
-}
-
-void stop_requested(Sandbox& s, const StopRequested& e) {
-  s.stop_reason = e.reason;
-  s.wake_pending = false;
-  if (e.reason == StopReason::kUser) s.wants_running = false;
-  enter(s, Phase::kStopping, e.at);
-}
-
-void released(Sandbox& s, const ReleaseRecorded& e) {
-  s.start_open = false;
-  if (s.rate && s.reserved_at && s.charged_start < e.start)
-    s.unposted = *s.rate * std::max<int64_t>(0, money_second(e.at) - money_second(*s.reserved_at));
-  s.data_path.clear();
-  s.reserved_at.reset();
-  s.started_at.reset();
-  s.rate.reset();
-  if (e.stop_reason != StopReason::kNone) s.stop_reason = e.stop_reason;
-  if (e.restore_point) s.restore_point = e.restore_point;
-  s.failure = e.failure;
-  s.message = e.message;
-  // A Sandbox that crashed while it stopped is stopped: its last restore point stands, and `message` says
-  // what happened.
-  enter(s, e.failure.empty() || s.phase == Phase::kStopping ? Phase::kStopped : Phase::kFailed, e.at);
-}
-
-}  // namespace
-
-void SandboxAggregate::evolve(Sandbox& s, const Event& event) {
-  std::visit(Overloaded{
-                 [&](const SandboxCreated& e) {
-                   s.uid = e.uid, s.org = e.org, s.project = e.project, s.name = e.name, s.spec = e.spec;
-                   s.image_digest = e.image_digest, s.labels = e.labels, s.annotations = e.annotations;
-                   s.created_at = e.at;
-                   s.last_activity = e.at;
-                   enter(s, Phase::kStopped, e.at);
-                 },
-                 [&](const StartRequested& e) { start_requested(s, e); },
-                 [&](const StopRequested& e) { stop_requested(s, e); },
-                 [&](const StopDeclined& e) {
-                   s.last_activity = std::max(s.last_activity, e.last_activity);
-                   s.stop_reason = StopReason::kNone;
-                   s.wake_pending = false;
-                   enter(s, Phase::kRunning, e.last_activity);
-                 },
-                 [&](const DeleteRequested& e) { enter(s, Phase::kTerminating, e.at); },
-                 [&](const MaxCostRaised& e) {
-                   s.spec.max_cost = e.max_cost;
-                   if (s.refusal && s.refusal->limit == "maxCostUSD") s.refusal.reset();
-                 },
-                 [&](const FundingRecorded& e) {
-                   s.rate = e.rate;
-                   if (!e.rate) s.refusal = e.refusal;
-                 },
-                 [&](const WakeRecorded&) {
-                   s.wake_pending = true;
-                   s.wants_running = true;
-                 },
-                 [&](const SlotRecorded& e) {
-                   s.epoch = e.epoch, s.machine = e.machine, s.data_path = e.data_path,
-                   s.reserved_at = e.reserved_at;
-                   if (s.phase == Phase::kPending) enter(s, Phase::kStarting, e.reserved_at);
-                 },
-                 [&](const RunningRecorded& e) {
-                   s.runtime = e.runtime, s.started_at = e.started_at;
-                   s.last_activity = std::max(s.last_activity, e.started_at);
-                   if (s.phase == Phase::kStarting) enter(s, Phase::kRunning, e.started_at);
-                 },
-                 [&](const ReleaseRecorded& e) { released(s, e); },
-                 [&](const ChargeRecorded& e) {
-                   s.posted = e.total;
-                   s.charged_start = e.start;
-                   s.unposted = Money();
-                 },
-                 [&](const ProcessNumbered& e) { s.processes = e.number; },
-                 [&](const SandboxDeleted& e) {
-                   s.start_open = false;
-                   enter(s, Phase::kDeleted, e.at);
-                 },
-             },
-             event);
-}
-
-std::vector<Deadline> deadlines_of(const Sandbox& s) {
-  std::vector<Deadline> deadlines;
-  if (!exists(s) || s.phase == Phase::kTerminating) return deadlines;
-  deadlines.push_back({"lifetime", s.created_at + s.spec.max_lifetime});
-  if (s.phase == Phase::kRunning && s.spec.idle_timeout > Micros(0))
-    deadlines.push_back({"idle", s.last_activity + s.spec.idle_timeout});
-  return deadlines;
-}
-
-int64_t money_second(Instant at) {
-  return std::chrono::ceil<Seconds>(at).time_since_epoch().count();
-}
-
-Money cost_at(const Sandbox& s, Instant now) {
-  if (!s.rate || !s.reserved_at || s.charged_start == s.start) return s.posted + s.unposted;
-  return s.posted + *s.rate * std::max<int64_t>(0, money_second(now) - money_second(*s.reserved_at));
-}
-
-std::optional<Error> standing_refusal(const Sandbox& s, const SandboxContext& context) {
-  if (!s.refusal) return std::nullopt;
-  const Refusal& r = *s.refusal;
-  if (r.limit != "maxCostUSD" && context.funds_changed_at && *context.funds_changed_at >= r.at)
-    return std::nullopt;
-  std::string message;
-  if (r.reason == "InsufficientCredits")
-    message = "The start of Sandbox \"" + s.name + "\" needs a hold of $" + r.hold_usd +
-              " and the balance has $" + r.available_usd + " left. Add credits, then try again.";
-  else
-    message = "The start of Sandbox \"" + s.name + "\" needs a hold of $" + r.hold_usd + " and " + r.limit +
-              " has $" + r.available_usd + " left. Raise " + r.limit + ", then try again.";
-  return Error{Code::kPaymentRequired, r.reason, message, {}, {}, {}};
-}
-
-namespace {
-constexpr std::string_view kPhases[] = {"None",    "Pending",     "Starting", "Running", "Stopping",
-                                        "Stopped", "Terminating", "Failed",   "Deleted"};
-constexpr std::string_view kStopReasons[] = {
-    "", "User", "Idle", "InsufficientCredits", "BudgetExceeded", "MaxCostReached", "Delete"};
-constexpr std::string_view kTriggers[] = {"Create", "Start", "Command", "File"};
-}  // namespace
-
-std::string_view to_string(Phase phase) {
-  return kPhases[static_cast<size_t>(phase)];
-}
-std::string_view to_string(StopReason reason) {
-  return kStopReasons[static_cast<size_t>(reason)];
-}
-std::string_view to_string(Trigger trigger) {
-  return kTriggers[static_cast<size_t>(trigger)];
 }
 
 }  // namespace nodus::lifecycle

@@ -105,6 +105,11 @@ struct WakeRecorded {
   Trigger trigger = Trigger::kStart;
   Instant at;
 };
+struct StartDeferred {  // no machine in time: still wanted, asked for again at `until`
+  int attempt = 1;      // 1, 2, 3 … without a slot in between
+  Instant until;
+  Instant at;
+};
 struct SlotRecorded {
   int64_t start = 0;
   int64_t epoch = 0;
@@ -138,7 +143,7 @@ struct SandboxDeleted {
 
 using SandboxEvent =
     std::variant<SandboxCreated, StartRequested, StopRequested, StopDeclined, DeleteRequested, MaxCostRaised,
-                 FundingRecorded, WakeRecorded, SlotRecorded, RunningRecorded, ReleaseRecorded,
+                 FundingRecorded, WakeRecorded, StartDeferred, SlotRecorded, RunningRecorded, ReleaseRecorded,
                  ChargeRecorded, ProcessNumbered, SandboxDeleted>;
 
 // ---- state
@@ -172,11 +177,13 @@ struct Sandbox {
   std::string failure;        // of a Failed start, e.g. StartFailed
   std::string message;
   std::optional<RestorePoint> restore_point;
-  Money posted;               // cost of the starts whose charge is posted
-  Money unposted;             // of the last start, from its release until its charge is posted
-  int64_t charged_start = 0;  // the latest start whose charge is posted
-  Instant last_activity;      // as far as lifecycle knows
-  int64_t processes = 0;      // numbers given out
+  Money posted;                           // cost of the starts whose charge is posted
+  Money unposted;                         // of the last start, from its release until its charge is posted
+  int64_t charged_start = 0;              // the latest start whose charge is posted
+  Instant last_activity;                  // as far as lifecycle knows
+  int64_t processes = 0;                  // numbers given out
+  std::optional<Instant> deferred_until;  // Pending without a start: asked for again then
+  int deferrals = 0;                      // in a row
 
   bool operator==(const Sandbox&) const = default;
 };
@@ -200,6 +207,7 @@ struct DeleteSandbox {
 struct RaiseMaxCost {
   Money max_cost;
 };
+struct CheckRetry {};     // the time of a deferred start came
 struct CheckIdle {};      // the idle deadline passed
 struct CheckLifetime {};  // the maxLifetime deadline passed
 struct NumberProcess {};
@@ -228,7 +236,7 @@ struct RecordCharge {
 };
 
 using SandboxCommand =
-    std::variant<CreateSandbox, TriggerStart, RequestStop, DeleteSandbox, RaiseMaxCost, CheckIdle,
+    std::variant<CreateSandbox, TriggerStart, RequestStop, DeleteSandbox, RaiseMaxCost, CheckRetry, CheckIdle,
                  CheckLifetime, NumberProcess, RecordFunding, RecordSlot, RecordRunning, RecordStopDeclined,
                  RecordLapse, RecordRelease, RecordCharge>;
 
@@ -254,8 +262,11 @@ struct SandboxAggregate {
 
 // ---- questions about a state
 
+bool exists(const Sandbox& sandbox);  // created and not deleted
+StopReason stop_reason_of(const Refusal& refusal);
+
 struct Deadline {
-  std::string_view kind;  // lifetime | idle
+  std::string_view kind;  // lifetime | idle | retry
   Instant due;
 
   bool operator==(const Deadline&) const = default;

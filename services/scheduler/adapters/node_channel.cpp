@@ -9,7 +9,6 @@ namespace {
 
 using boost::asio::awaitable;
 constexpr size_t kBodyLimit = 4 * 1024 * 1024;
-constexpr std::string_view kBearer = "Bearer ";
 constexpr std::string_view kSlot = "slot/", kMachine = "machine/";
 
 std::unexpected<Error> unauthenticated() {
@@ -27,19 +26,11 @@ http::Route NodeChannel::route() {
   return route;
 }
 
-Result<void> NodeChannel::authenticate(const http::Request& request, const MachineId& machine) const {
-  const auto header = request.headers.get("Authorization");
-  if (!header || !header->starts_with(kBearer)) return unauthenticated();
-  const auto token = std::string_view(*header).substr(kBearer.size());
-  if (!equal_in_constant_time(token, http::node_token(options_.node_secret, machine)))
-    return unauthenticated();
-  return {};
-}
-
 awaitable<void> NodeChannel::serve(http::Exchange& exchange) {
-  if (!exchange.request().headers.get("Authorization")) {  // before the body is read
-    const Result<void> refused = unauthenticated();
-    co_await exchange.respond(http::status(refused.error()));
+  const auto header = exchange.request().headers.get("Authorization").value_or("");
+  const auto machine = http::verify_node_token(header, options_.node_secret);  // before the body is read
+  if (!machine) {
+    co_await exchange.respond(http::status(machine.error()));
     co_return;
   }
   const auto body = co_await exchange.read_body(kBodyLimit);
@@ -48,13 +39,8 @@ awaitable<void> NodeChannel::serve(http::Exchange& exchange) {
     co_return;
   }
   const auto sync = codec::from_sync(*body);
-  Result<void> admitted;
-  if (!sync)
-    admitted = std::unexpected(sync.error());
-  else
-    admitted = authenticate(exchange.request(), sync->machine);
-  if (!admitted) {
-    co_await exchange.respond(http::status(admitted.error()));
+  if (!sync || sync->machine != *machine) {
+    co_await exchange.respond(http::status(sync ? unauthenticated().error() : sync.error()));
     co_return;
   }
   const auto row = co_await exchange_states(exchange, *sync);

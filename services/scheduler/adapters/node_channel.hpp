@@ -28,7 +28,6 @@ class NodeChannel {
  private:
   boost::asio::awaitable<void> serve(http::Exchange& exchange);
   boost::asio::awaitable<Result<MachineRow>> exchange_states(http::Exchange& exchange, const NodeSync& sync);
-  Result<void> authenticate(const http::Request& request, const MachineId& machine) const;
 
   const Clock& clock_;
   NodeSyncs& syncs_;

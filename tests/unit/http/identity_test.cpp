@@ -44,9 +44,16 @@ TEST(Identity, EveryChangedByteIsRefused) {
 }
 
 TEST(Identity, NodeTokensDifferByMachineAndSecret) {
-  EXPECT_EQ(node_token("s", MachineId("m")), hmac_sha256_hex("s", "node/m"));
+  EXPECT_EQ(node_token("s", MachineId("m")), "m." + hmac_sha256_hex("s", "node/m"));
   EXPECT_NE(node_token("s", MachineId("m")), node_token("s", MachineId("n")));
   EXPECT_NE(node_token("s", MachineId("m")), node_token("t", MachineId("m")));
+  const std::string good = "Bearer " + node_token("s", MachineId("m.1"));
+  EXPECT_EQ(verify_node_token(good, "s"), MachineId("m.1"));
+  for (const std::string& bad :
+       {std::string(), std::string("Bearer "), std::string("Bearer ."), good.substr(7), good + "0",
+        "Bearer n" + good.substr(8), std::string(1000, 'x')})
+    EXPECT_FALSE(verify_node_token(bad, "s").has_value()) << bad;
+  EXPECT_FALSE(verify_node_token(good, "t").has_value());
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ const std::map<std::string, std::function<Given()>> kStates = {
     {"Deleted", deleted},
     {"Refused", refused},
     {"Stopping", [] { return stopping(); }},
+    {"IdleStopping", [] { return stopping(StopReason::kIdle); }},
 };
 
 const std::map<std::string, SandboxCommand> kMessages = {
@@ -98,7 +99,11 @@ const std::vector<Cell> kTable = {
     {"Stopping", "MoneyStop", "="},
     {"Stopping", "Delete", "Terminating"},
     {"Stopping", "Number", "SandboxNotRunning"},
-    {"Stopping", "Declined", "Running"},
+    {"Stopping", "Declined", "="},
+    {"IdleStopping", "Declined", "Running"},
+    {"IdleStopping", "Stop", "Stopping"},
+    {"IdleStopping", "MoneyStop", "Stopping"},
+    {"IdleStopping", "Release", "Stopped"},
     {"Stopping", "Release", "Stopped"},
     {"Stopping", "Crash", "Stopped"},
     {"Stopping", "Lapse", "Stopped"},
@@ -201,6 +206,52 @@ TEST(Sandbox, RefusalStandsUntilTheFundsChange) {
   EXPECT_NE(refusal.error().message.find("0.000100000000"), std::string::npos);
   EXPECT_FALSE(given.when(TriggerStart{Trigger::kCommand}, 100, at_s(0)).has_value()) << "changed before it";
   EXPECT_TRUE(given.when(TriggerStart{Trigger::kCommand}, 100, at_s(3)).has_value()) << "changed after it";
+}
+
+TEST(Sandbox, ARefusalThatComesAfterItsLapseStillStands) {
+  auto given = pending().run(RecordLapse{1, "Refused", StopReason::kNone}, 2);
+  given.run(RecordFunding{{1, std::nullopt, broke(), at_s(1)}}, 3);
+  EXPECT_EQ(given.state.stop_reason, StopReason::kInsufficientCredits);
+  EXPECT_EQ(given.when(TriggerStart{Trigger::kCommand}).error().reason, "InsufficientCredits");
+}
+
+TEST(Sandbox, EveryOtherStopOvertakesAnIdleStop) {
+  for (const StopReason reason :
+       {StopReason::kUser, StopReason::kInsufficientCredits, StopReason::kMaxCostReached}) {
+    auto given = running().run(CheckIdle{}, 305).run(RequestStop{reason, {}}, 306);
+    EXPECT_EQ(given.state.stop_reason, reason);
+    EXPECT_TRUE(given.when(RecordStopDeclined{{1, at_s(304)}})->empty())
+        << "the decline was of the idle stop";
+    EXPECT_EQ(given.state.phase, Phase::kStopping);
+  }
+  EXPECT_TRUE(stopping().when(RequestStop{StopReason::kMaxCostReached, 1})->empty())
+      << "a user's stop is not declined";
+}
+
+TEST(Sandbox, AStartThatFoundNoMachineIsAskedForAgainLaterAndLater) {
+  auto given = pending();
+  Micros before{0};
+  for (int attempt = 1; attempt <= 10; ++attempt) {
+    const int64_t now_s = 1000 * attempt;
+    given.run(RecordLapse{attempt, "NoCapacity", StopReason::kNone}, now_s);
+    ASSERT_TRUE(given.state.deferred_until.has_value());
+    EXPECT_EQ(given.state.phase, Phase::kPending);
+    const Micros wait = *given.state.deferred_until - at_s(now_s);
+    EXPECT_GE(wait, before);
+    EXPECT_LE(wait, Seconds(75));
+    before = std::min<Micros>(wait, Seconds(40));
+    EXPECT_EQ(deadlines_of(given.state).back(), (Deadline{"retry", *given.state.deferred_until}));
+    EXPECT_TRUE(given.when(CheckRetry{}, now_s)->empty()) << "early";
+    given.run(CheckRetry{}, now_s + 100);
+    EXPECT_EQ(given.state.start, attempt + 1);
+  }
+  given.run(RecordLapse{11, "Expired", StopReason::kNone}, 20'000);
+  auto stopped_by_user = given;
+  stopped_by_user.run(RequestStop{StopReason::kUser, {}}, 20'000);
+  EXPECT_EQ(stopped_by_user.state.phase, Phase::kStopped);
+  EXPECT_TRUE(stopped_by_user.when(CheckRetry{}, 30'000)->empty());
+  given.run(DeleteSandbox{}, 20'000);
+  EXPECT_EQ(given.state.phase, Phase::kDeleted);
 }
 
 TEST(Sandbox, RaisedCapLiftsItsOwnRefusalOnly) {
