@@ -79,6 +79,8 @@ Result<std::string> Works::decide_start(eventlog::Unit& unit, const Command& com
     projections_.charge_changed(unit, slot.uid, *charge, after, events->charge);
   }
   append(unit, slot.org, *account, events->account, with.now);
+  if (std::holds_alternative<DeclineStop>(command) && !events->charge.empty())
+    projections_.deadline_moved(unit, slot.org, first_look(*account, with.now));
   if (std::holds_alternative<JudgeMoney>(command)) projections_.cap_judged(unit, slot.uid, with.now);
   return "";
 }
@@ -105,10 +107,12 @@ void Works::append(eventlog::Unit& unit, const OrgId& org, const account::State&
   auto after = before;
   for (const auto& event : events) account::evolve(after, event);
   unit.append(account_stream(org), encoded(events), codec::encode_state(after), account::kStateVersion);
-  // Stops that may be due already are looked for at once; account_judged() moves the deadline on.
-  auto due = account::next_deadline(after, durations_.stop_reserve, Instant());
-  if (!after.exhaustions.empty()) due = now;
-  projections_.account_changed(unit, after, events, due);
+  projections_.account_changed(unit, after, events, first_look(after, now));
+}
+
+std::optional<Instant> Works::first_look(const account::State& account, Instant now) const {
+  if (!account.exhaustions.empty()) return now;
+  return account::next_deadline(account, durations_.stop_reserve, Instant());
 }
 
 }  // namespace nodus::metering

@@ -27,6 +27,9 @@ class Works {
   Result<std::string> decide_account(eventlog::Unit& unit, AccountCommand command);
   void append(eventlog::Unit& unit, const OrgId& org, const account::State& before,
               const std::vector<account::Event>& events, Instant now);
+  // When to look at an account that changed: stops that may be due already are looked for at once, and
+  // account_judged() moves the deadline on.
+  std::optional<Instant> first_look(const account::State& account, Instant now) const;
   Context context(Instant now) const { return {now, durations_.hold, durations_.stop_reserve, std::nullopt}; }
 
   const Clock& clock_;

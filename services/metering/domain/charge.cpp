@@ -57,6 +57,13 @@ void on(State& state, const StopOrdered& e) {
   current(state, e.slot).stop_ordered = true;
 }
 
+void on(State& state, const StopDeclined& e) {
+  Start& start = current(state, e.slot);
+  start.times.stopping.reset();
+  start.declined = e.stopping;
+  start.stop_ordered = false;  // the order may have met the stop that was declined, and been dropped for it
+}
+
 void on(State& state, const ChargeClosed& e) {
   current(state, e.slot);
   state.closed_total += e.amount;

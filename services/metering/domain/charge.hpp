@@ -66,11 +66,17 @@ struct CapReached {  // seconds from at_s on are waived
 
 enum class StopReason { kInsufficientCredits, kMaxCostReached };
 
-struct StopOrdered {  // at most one a start
+struct StopOrdered {  // at most one a start, and one more after each stop that was declined
   SlotRef slot;
   StopReason reason = StopReason::kInsufficientCredits;
   Instant at;
   bool operator==(const StopOrdered&) const = default;
+};
+
+struct StopDeclined {  // the slot runs on as if neither this stop nor an order of money had been
+  SlotRef slot;
+  Instant stopping;  // when the declined stop began
+  bool operator==(const StopDeclined&) const = default;
 };
 
 struct ChargeClosed {
@@ -85,7 +91,7 @@ struct ChargeClosed {
 };
 
 using Event = std::variant<StartFunded, StartRefused, OfferReleased, ChargeOpened, InstantsNoted, CapReached,
-                           StopOrdered, ChargeClosed>;
+                           StopOrdered, StopDeclined, ChargeClosed>;
 
 // ---- state
 
@@ -100,6 +106,7 @@ struct Start {
   Money hold;
   std::optional<Money> max_cost;
   Times times;
+  std::optional<Instant> declined;  // when the last stop that was declined began: repeats of it are stale
   MoneySecond from_s = 0;
   std::optional<MoneySecond> cap_s;
   int64_t era = 0;

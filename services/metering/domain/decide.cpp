@@ -171,8 +171,18 @@ Result<void> on(Draft& draft, const NoteInstants& command, const Context&) {
   if (!is_current(draft, command.slot) || draft.current().phase != Phase::kOpen) return {};
   Times news = command.times;
   news.released.reset();  // only a release says when it ended
+  const auto& declined = draft.current().declined;
+  if (news.stopping && declined && *news.stopping <= *declined) news.stopping.reset();
   const Times& known = draft.current().times;
   if (merge(known, news) != known) draft.emit(charge::InstantsNoted{draft.current().slot, news});
+  return {};
+}
+
+// Whether money ended meanwhile is judged next: the rows of its deadlines are armed anew.
+Result<void> on(Draft& draft, const DeclineStop& command, const Context&) {
+  if (!is_current(draft, command.slot) || draft.current().phase != Phase::kOpen) return {};
+  const auto stopping = draft.current().times.stopping;
+  if (stopping) draft.emit(charge::StopDeclined{draft.current().slot, *stopping});
   return {};
 }
 

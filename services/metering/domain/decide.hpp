@@ -34,6 +34,9 @@ struct NoteInstants {
   SlotRef slot;
   Times times;
 };
+struct DeclineStop {  // the idle stop that was under way: the Sandbox was used after all
+  SlotRef slot;
+};
 struct CloseCharge {
   SlotRef slot;
   Times times;
@@ -41,7 +44,8 @@ struct CloseCharge {
 struct JudgeMoney {  // a deadline: has the money of this start ended?
   SlotRef slot;
 };
-using Command = std::variant<JudgeOffer, EndOffer, OpenCharge, NoteInstants, CloseCharge, JudgeMoney>;
+using Command =
+    std::variant<JudgeOffer, EndOffer, OpenCharge, NoteInstants, DeclineStop, CloseCharge, JudgeMoney>;
 
 const SlotRef& slot_of(const Command& command);
 

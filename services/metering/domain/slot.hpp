@@ -40,10 +40,11 @@ struct Times {
   bool operator==(const Times&) const = default;
 };
 
-// What is known after `more` was heard: an instant once known stays.
+// What is known after `more` was heard: an instant once known stays, but for `stopping`. An idle stop may be
+// declined, and the next one has an instant of its own, so the last word counts.
 inline Times merge(const Times& known, const Times& more) {
   return {known.reserved ? known.reserved : more.reserved, known.started ? known.started : more.started,
-          known.stopping ? known.stopping : more.stopping, known.released ? known.released : more.released};
+          more.stopping ? more.stopping : known.stopping, known.released ? known.released : more.released};
 }
 
 }  // namespace nodus::metering

@@ -130,6 +130,59 @@ TEST(Money, ACapStopsAtItsLimit) {
   EXPECT_TRUE(world.audited());
 }
 
+// What an idle stop hides is judged again once that stop is declined: a stop that is due, and one that was
+// ordered and perhaps dropped because the Sandbox was stopping already.
+TEST(Money, ADeclinedStopArmsTheBalanceAgain) {
+  World world;
+  run_out(world);
+  world.scheduler.stopping("u1", 1, 10, 11, 105);
+  world.await_all();
+  world.at(107);
+  world.run_deadlines();
+  EXPECT_THAT(world.events("charge/u1"), Not(Contains("StopOrdered")));
+  world.scheduler.decline("u1", 1, 106);
+  world.await_all();
+  EXPECT_EQ(world.count("SELECT count(*) FROM starts WHERE stopping_us IS NULL"), 1);
+  world.run_deadlines();
+  const std::vector<std::string> ordered = {"StartFunded",   "ChargeOpened", "InstantsNoted",
+                                            "InstantsNoted", "StopDeclined", "StopOrdered"};
+  EXPECT_EQ(world.events("charge/u1"), ordered);
+  world.at(109);
+  world.scheduler.stopping("u1", 1, 10, 11, 108);
+  world.scheduler.decline("u1", 1, 108.5);
+  world.await_all();
+  world.run_deadlines();
+  EXPECT_EQ(world.count("SELECT count(*) FROM events WHERE type LIKE '%.StopOrdered'"), 2);
+  world.scheduler.release("u1", 1, 10, 11, 112, 113);
+  world.await_all();
+  EXPECT_EQ(world.text("SELECT string_agg(kind || ' ' || from_s - 1800000000, ', ' ORDER BY ordinal)"
+                       " FROM bill_lines"),
+            "Starting 10, Running 11, Stopping 112");
+  EXPECT_TRUE(world.audited());
+}
+
+TEST(Money, ADeclinedStopArmsACapThatWasReachedMeanwhile) {
+  World world;
+  world.credit("1.00", "g1");
+  world.consume();
+  world.scheduler.offer("u1", 1, "0.000000000900");
+  world.scheduler.reserve("u1", 1, 10);
+  world.scheduler.stopping("u1", 1, 10, 11, 109);
+  world.await_all();
+  world.at(110);
+  world.run_deadlines();
+  EXPECT_THAT(world.events("charge/u1"), Contains("CapReached"));
+  EXPECT_THAT(world.events("charge/u1"), Not(Contains("StopOrdered")));
+  world.at(112);
+  world.scheduler.decline("u1", 1, 111);
+  world.scheduler.started("u1", 1, 10, 11);
+  world.await_all();
+  world.run_deadlines();
+  EXPECT_THAT(world.events("charge/u1"), Contains("StopOrdered"));
+  EXPECT_EQ(world.count("SELECT count(*) FROM starts WHERE cap_due_s IS NOT NULL"), 0);
+  EXPECT_TRUE(world.audited());
+}
+
 TEST(Money, TheThreadOrdersStopsByItself) {
   World world;
   run_out(world);

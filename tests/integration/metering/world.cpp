@@ -100,6 +100,21 @@ void Scheduler::started(const std::string& uid, int64_t start, double reserved, 
   publish(message);
 }
 
+void Scheduler::stopping(const std::string& uid, int64_t start, double reserved, double started,
+                         double stopping) {
+  auto message = about<pb::SlotStopping>(uid, start);
+  message.mutable_times()->set_reserved_at_us(micros(reserved));
+  message.mutable_times()->set_started_at_us(micros(started));
+  message.mutable_times()->set_stopping_at_us(micros(stopping));
+  publish(message);
+}
+
+void Scheduler::decline(const std::string& uid, int64_t start, double last_activity) {
+  auto message = about<pb::StopDeclined>(uid, start);
+  message.set_last_activity_at_us(micros(last_activity));
+  publish(message);
+}
+
 void Scheduler::release(const std::string& uid, int64_t start, double reserved, double started,
                         double stopping, double released) {
   auto message = about<pb::SlotReleased>(uid, start);

@@ -31,6 +31,8 @@ class Scheduler {
   void lapse(const std::string& uid, int64_t start, double at);
   void reserve(const std::string& uid, int64_t start, double reserved);
   void started(const std::string& uid, int64_t start, double reserved, double started);
+  void stopping(const std::string& uid, int64_t start, double reserved, double started, double stopping);
+  void decline(const std::string& uid, int64_t start, double last_activity);
   void release(const std::string& uid, int64_t start, double reserved, double started, double stopping,
                double released);
   void raw(const std::string& stream, std::string type, std::string payload);

@@ -45,6 +45,35 @@ TEST(Account, ASlotThatStopsAlreadyNeedsNoOrder) {
   EXPECT_THAT(scenario.run(judge(110, slot(1))), IsEmpty());
 }
 
+TEST(Account, ADeclinedStopIsOrderedAgain) {
+  auto scenario = running_out();
+  scenario.run(judge(106, slot(1)));  // ordered, but the idle stop was under way already
+  scenario.run(note(107, slot(1), {.reserved = at(10), .stopping = at(105)}));
+  EXPECT_THAT(scenario.run(judge(108, slot(1))), IsEmpty());
+  EXPECT_THAT(scenario.run(decline(109, slot(1))), ElementsAre("Declined 1"));
+  EXPECT_THAT(scenario.run(judge(109, slot(1))), ElementsAre("StopOrdered 1 Credits"));
+  EXPECT_THAT(scenario.run(judge(110, slot(1))), IsEmpty());
+}
+
+TEST(Account, AStopThatIsDeclinedAfterTheEndIsOrdered) {
+  auto scenario = running_out();
+  scenario.run(note(107, slot(1), {.reserved = at(10), .stopping = at(105)}));
+  EXPECT_THAT(scenario.run(judge(122, slot(1))), ElementsAre("Exhausted at 121"));
+  scenario.run(decline(123, slot(1)));
+  EXPECT_THAT(scenario.run(judge(123, slot(1))), ElementsAre("StopOrdered 1 Credits"));
+}
+
+TEST(Account, AStopThatIsDeclinedAfterTheCapIsOrdered) {
+  Scenario scenario;
+  for (const auto& step :
+       {credit(0, 5'000), offer(1, slot(1), Money::from_pico(900)), reserve(10, slot(1), 10),
+        note(109, slot(1), {.reserved = at(10), .stopping = at(108)})})
+    scenario.run(step);
+  EXPECT_THAT(scenario.run(judge(110, slot(1))), ElementsAre("CapReached 110", "Flattened at 110"));
+  scenario.run(decline(111, slot(1)));
+  EXPECT_THAT(scenario.run(judge(111, slot(1))), ElementsAre("StopOrdered 1 MaxCost"));
+}
+
 TEST(Account, SecondsBeyondTheBalanceAreWaived) {
   auto scenario = running_out();
   const auto words = scenario.run(release(

@@ -26,6 +26,13 @@ std::vector<Step> funded() {
 std::vector<Step> open() {
   return {credit(0, 10'000), offer(1, slot(1)), reserve(10, slot(1), 10)};
 }
+std::vector<Step> stopping() {
+  return {credit(0, 10'000), offer(1, slot(1)), reserve(10, slot(1), 10), note(31, slot(1), kStopping)};
+}
+std::vector<Step> declined() {
+  return {credit(0, 10'000), offer(1, slot(1)), reserve(10, slot(1), 10), note(31, slot(1), kStopping),
+          decline(32, slot(1))};
+}
 std::vector<Step> closed() {
   return {credit(0, 10'000), offer(1, slot(1)), reserve(10, slot(1), 10), release(32, slot(1), kWhole)};
 }
@@ -116,6 +123,28 @@ const std::vector<Case> kCases = {
      kNothing},
     {"note_stopping", open(), note(31, slot(1), kStopping), {"Noted 1 started stopping"}},
     {"note_closed", closed(), note(40, slot(1), kStarted), kNothing},
+    // StopDeclined
+    {"decline_idle", {}, decline(32, slot(1)), kNothing},
+    {"decline_funded", funded(), decline(32, slot(1)), kNothing},
+    {"decline_running", open(), decline(32, slot(1)), kNothing},
+    {"decline_stopping", stopping(), decline(32, slot(1)), {"Declined 1"}},
+    {"decline_twice", declined(), decline(33, slot(1)), kNothing},
+    {"decline_other_start", stopping(), decline(32, slot(2)), kNothing},
+    {"decline_closed", closed(), decline(40, slot(1)), kNothing},
+    {"decline_then_the_old_stop_again", declined(), note(33, slot(1), kStopping), kNothing},
+    {"decline_then_another_stop",
+     declined(),
+     note(41, slot(1), {.reserved = at(10), .started = at(12.5), .stopping = at(40)}),
+     {"Noted 1 started stopping"}},
+    {"decline_then_release",
+     declined(),
+     release(50, slot(1), {.reserved = at(10), .started = at(12.5), .stopping = at(40), .released = at(42)}),
+     {"Closed 1 amount 288 total 288 Starting[10,13)=27 Running[13,40)=243 Stopping[40,42)=18",
+      "Posted 288"}},
+    {"decline_then_crash",
+     declined(),
+     release(50, slot(1), {.reserved = at(10), .started = at(12.5), .released = at(42)}),
+     {"Closed 1 amount 288 total 288 Starting[10,13)=27 Running[13,42)=261", "Posted 288"}},
     // SlotReleased
     {"release_idle", {}, release(32, slot(1), kWhole), {"error ReservedWithoutFunding"}},
     {"release_never_reserved", {}, release(32, slot(1), {.released = at(31)}), kNothing},

@@ -43,6 +43,9 @@ struct Words {
     return fmt::format("StopOrdered {} {}", e.slot.start,
                        e.reason == charge::StopReason::kMaxCostReached ? "MaxCost" : "Credits");
   }
+  std::string operator()(const charge::StopDeclined& e) const {
+    return fmt::format("Declined {}", e.slot.start);
+  }
   std::string operator()(const charge::ChargeClosed& e) const {
     auto text =
         fmt::format("Closed {} amount {} total {}", e.slot.start, pico(e.amount), pico(e.sandbox_total));

@@ -43,6 +43,9 @@ inline Step reserve(double now, SlotRef slot, double reserved) {
 inline Step note(double now, SlotRef slot, Times times) {
   return {now, Command(NoteInstants{std::move(slot), times})};
 }
+inline Step decline(double now, SlotRef slot) {
+  return {now, Command(DeclineStop{std::move(slot)})};
+}
 inline Step release(double now, SlotRef slot, Times times) {
   return {now, Command(CloseCharge{std::move(slot), times})};
 }

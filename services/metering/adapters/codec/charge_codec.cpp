@@ -79,6 +79,13 @@ Encoded to_proto(const charge::StopOrdered& e) {
   return encoded(m);
 }
 
+Encoded to_proto(const charge::StopDeclined& e) {
+  pb::StopDeclined m;
+  put(e.slot, m.mutable_slot());
+  m.set_stopping_at_us(to_micros(e.stopping));
+  return encoded(m);
+}
+
 Encoded to_proto(const charge::ChargeClosed& e) {
   pb::ChargeClosed m;
   put(e.slot, m.mutable_slot());
@@ -140,6 +147,10 @@ charge::Event from_proto(const pb::StopOrdered& m, FieldReader& in) {
       from_micros(m.at_us())};
 }
 
+charge::Event from_proto(const pb::StopDeclined& m, FieldReader& in) {
+  return charge::StopDeclined{in.slot(m.slot()), from_micros(m.stopping_at_us())};
+}
+
 LineKind kind_of(const std::string& text, FieldReader& in) {
   for (const auto kind : {LineKind::kStarting, LineKind::kRunning, LineKind::kStopping})
     if (text == to_string(kind)) return kind;
@@ -182,6 +193,7 @@ Result<charge::Event> decode_charge(std::string_view type, const std::string& pa
   if (is(pb::InstantsNoted::descriptor())) return decoded<pb::InstantsNoted>(payload);
   if (is(pb::CapReached::descriptor())) return decoded<pb::CapReached>(payload);
   if (is(pb::StopOrdered::descriptor())) return decoded<pb::StopOrdered>(payload);
+  if (is(pb::StopDeclined::descriptor())) return decoded<pb::StopDeclined>(payload);
   if (is(pb::ChargeClosed::descriptor())) return decoded<pb::ChargeClosed>(payload);
   return fail(Code::kInvalid, "EventTypeUnknown", "Unknown event of a charge: " + std::string(type) + ".");
 }

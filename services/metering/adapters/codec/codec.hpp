@@ -27,8 +27,7 @@ std::string encode_state(const account::State& state);
 Result<charge::State> decode_charge_state(const std::string& bytes);
 Result<account::State> decode_account_state(const std::string& bytes);
 
-// What an event of the scheduler's log commands; nullopt: it does not concern money (machines, plans,
-// declined stops).
+// What an event of the scheduler's log commands; nullopt: it does not concern money (machines, plans).
 Result<std::optional<Command>> command_of(std::string_view type, const std::string& payload);
 
 }  // namespace nodus::metering::codec

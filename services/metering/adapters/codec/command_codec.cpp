@@ -38,6 +38,10 @@ Command from_proto(const pb::SlotStopping& m, FieldReader& in) {
   return NoteInstants{in.slot(m.slot()), to_times(m.times())};
 }
 
+Command from_proto(const pb::StopDeclined& m, FieldReader& in) {
+  return DeclineStop{in.slot(m.slot())};
+}
+
 Command from_proto(const pb::SlotReleased& m, FieldReader& in) {
   return CloseCharge{in.slot(m.slot()), to_times(m.times())};
 }
@@ -59,10 +63,10 @@ Result<std::optional<Command>> command_of(std::string_view type, const std::stri
   if (is(pb::SlotReserved::descriptor())) return decoded<pb::SlotReserved>(payload);
   if (is(pb::SandboxStarted::descriptor())) return decoded<pb::SandboxStarted>(payload);
   if (is(pb::SlotStopping::descriptor())) return decoded<pb::SlotStopping>(payload);
+  if (is(pb::StopDeclined::descriptor())) return decoded<pb::StopDeclined>(payload);
   if (is(pb::SlotReleased::descriptor())) return decoded<pb::SlotReleased>(payload);
-  if (is(pb::StopDeclined::descriptor()) || is(pb::SlotPlanned::descriptor()) ||
-      is(pb::MachineRegistered::descriptor()) || is(pb::MachineCapacityTaken::descriptor()) ||
-      is(pb::MachineCapacityFreed::descriptor()))
+  if (is(pb::SlotPlanned::descriptor()) || is(pb::MachineRegistered::descriptor()) ||
+      is(pb::MachineCapacityTaken::descriptor()) || is(pb::MachineCapacityFreed::descriptor()))
     return std::nullopt;
   return fail(Code::kInvalid, "EventTypeUnknown",
               "Unknown event of the scheduler: " + std::string(type) + ".");

@@ -19,8 +19,8 @@ void write_start(pqxx::work& tx, const SandboxUid& uid, const std::optional<char
       " project = excluded.project, sandbox_name = excluded.sandbox_name, open = excluded.open,"
       " rate = excluded.rate, hold = excluded.hold, started_us = excluded.started_us,"
       " stopping_us = excluded.stopping_us, from_s = excluded.from_s, cap_s = excluded.cap_s,"
-      " cap_due_s = CASE WHEN excluded.capped OR (starts.start = excluded.start AND starts.open"
-      " AND starts.cap_due_s IS NULL) THEN NULL ELSE excluded.cap_s END,"
+      " cap_due_s = CASE WHEN starts.start = excluded.start AND starts.open THEN starts.cap_due_s"
+      " ELSE excluded.cap_s END,"
       " era = excluded.era, capped = excluded.capped, stop_ordered = excluded.stop_ordered",
       uid.str(), slot.start, slot.org.str(), slot.project.str(), start->sandbox_name,
       start->phase == charge::Phase::kOpen, start->rate.to_decimal(), start->hold.to_decimal(),
@@ -77,6 +77,11 @@ void PostgresProjections::charge_changed(eventlog::Unit& unit, const SandboxUid&
                                          std::span<const charge::Event> events) {
   unit.project([uid, start = after.current](pqxx::work& tx) { write_start(tx, uid, start); });
   for (const auto& event : events) {
+    if (std::holds_alternative<charge::StopDeclined>(
+            event))  // perhaps judged while it stopped: judge it again
+      unit.project([uid](pqxx::work& tx) {
+        tx.exec_params("UPDATE starts SET cap_due_s = cap_s WHERE sandbox_uid = $1", uid.str());
+      });
     const auto* closed = std::get_if<charge::ChargeClosed>(&event);
     if (closed == nullptr) continue;
     CHECK(before.current.has_value(), "start {} closed without being funded", closed->slot.start);

@@ -30,7 +30,7 @@ const std::set<std::string_view> kNotOfMetering = {
     "nodus.metering.v1.AccrualEnded",     "nodus.metering.v1.FundsChanged",
     "nodus.metering.v1.InstantsNoted",    "nodus.metering.v1.CapReached",
     "nodus.metering.v1.AccrualFlattened", "nodus.metering.v1.BalanceExhausted",
-    "nodus.metering.v1.RefusalNoted",
+    "nodus.metering.v1.RefusalNoted",     "nodus.metering.v1.StopDeclined",
 };
 
 template <class Message>

@@ -4,7 +4,7 @@
     oracle.py REPLAY [--intervals N] [--seed S]     exits 1 at the first difference, with the history that shows it
 
 Two kinds of histories. "Rich": much credit, many Sandboxes, price changes and caps; messages of different Sandboxes are
-mixed at random, repeated, and old ones come again. "Poor": one organization whose balance and caps end again and
+mixed at random, repeated, and old ones come again; idle stops are declined. "Poor": one organization whose balance and caps end again and
 again; facts come in order, deadlines on time."""
 import argparse
 import random
@@ -57,6 +57,7 @@ class Start:
         self.seconds = []   # (kind, paid) of each second from begin on
         self.paid = 0
         self.live = True    # money still runs
+        self.capped = False
         self.ordered = False
 
 
@@ -128,12 +129,20 @@ def rich(rng, sandboxes, starts):
             start.reserved = now = now + (rng.randrange(1, US) if rng.random() < 0.3 else jitter(rng, 60))
             if rng.random() < 0.9:
                 start.started = now = now + jitter(rng, 20)
+            declined = []
+            while rng.random() < 0.15:  # an idle stop that is declined
+                start.stopping = now = now + jitter(rng, 400)
+                declined.append((now, f"T {{now}} {uid} {number} org {times(start, 2)}"))
+                now += jitter(rng, 10)
+                declined.append((now, f"D {{now}} {uid} {number} org"))
+                start.stopping = 0
             if rng.random() < 0.9:
                 start.stopping = now = now + jitter(rng, 400)
             start.released = now = now + jitter(rng, 30)
             if rng.random() < 0.05:  # a lost machine: released before what it had reported
                 start.released = now = rng.randrange(start.reserved, now + 1)
             for upto, letter in enumerate("RSTE"):
+                queue += declined if letter == "T" else []
                 known = [start.reserved, start.started, start.stopping, start.released][upto]
                 if known and (letter in "RE" or rng.random() < 0.8):
                     queue.append((max(known, now) if letter == "E" else known,
@@ -202,8 +211,8 @@ class Poor:
         for now in sorted(self.rng.randrange((at - 1) * US + 1, at * US) for _ in range(count)):
             self.something(now, at)
         for start in self.live():
-            if start.cap is not None and self.totals.get(start.uid, 0) + start.paid + start.rate > start.cap:
-                start.live = False
+            if self.cap_ends(start):
+                start.live, start.capped = False, True
                 self.order(start, "cap", at)
         self.judge(at)
         rate = sum(s.rate for s in self.live())
@@ -246,6 +255,9 @@ class Poor:
             elif choice < 0.33 and not start.stopping:
                 start.stopping = now
                 self.facts.append(f"T {now} {uid} {start.number} org {times(start, 2)}")
+            elif 0.33 <= choice < 0.43 and start.stopping:
+                self.facts.append(f"D {now} {uid} {start.number} org")
+                self.decline(start, at)
             elif choice > (0.8 if start.ordered or start.stopping else 0.97):
                 self.release(uid, now)
         elif uid in self.funded:
@@ -261,6 +273,23 @@ class Poor:
             self.open[uid] = start
         else:
             self.offer(uid, now)
+
+    def decline(self, start, at):
+        """As if it had not stopped, nor been told to: judged anew, by the cap and the balance of this moment."""
+        start.stopping = 0
+        start.ordered = False
+        if start.capped or (start.live and self.cap_ends(start)):
+            start.live, start.capped = False, True
+            self.order(start, "cap", at)
+        elif not start.live:
+            self.order(start, "balance", at)
+        else:
+            rate = sum(s.rate for s in self.live())
+            if rate and (self.remaining - self.set_aside()) // rate < RESERVE_S:  # before this whole second
+                self.order(start, "balance", at)
+
+    def cap_ends(self, start):
+        return start.cap is not None and self.totals.get(start.uid, 0) + start.paid + start.rate > start.cap
 
     def offer(self, uid, now):
         self.numbers[uid] += 1
@@ -341,12 +370,13 @@ def main():
             closed = sum(line.startswith("closed") for line in world.out)
             poor += closed
             intervals += closed
+            seen["declined"] += sum(fact.startswith("D") for fact in world.facts)
             for line in world.out:
                 marks = [w for w in ("balance", "cap", "maxCostUSD", "waived") if w in line]
                 seen[" ".join([line.split()[0]] + marks)] += 1
     print(f"{intervals} intervals, {poor} of them where money was short: no difference")
     print("where money was short: " + ", ".join(f"{n} {what}" for what, n in sorted(seen.items())))
-    needed = {"exhausted", "stop balance", "stop cap", "closed waived", "refused balance", "refused maxCostUSD"}
+    needed = {"exhausted", "declined", "stop balance", "stop cap", "closed waived", "refused balance", "refused maxCostUSD"}
     if intervals >= 5000 and not needed <= set(seen):
         sys.exit("the histories did not reach: " + ", ".join(sorted(needed - set(seen))))
 

@@ -6,6 +6,7 @@
 //   C now_us org id amount                            a credit
 //   O now_us uid start org milli memory disk cap|-    SlotOffered
 //   L now_us uid start org at_us                      OfferLapsed
+//   D now_us uid start org                            StopDeclined; its money is judged at once
 //   R|S|T|E now_us uid start org reserved started stopping released    SlotReserved, SandboxStarted,
 //                                                     SlotStopping, SlotReleased; 0: not known
 #include <iostream>
@@ -41,6 +42,7 @@ class Replay {
     if (kind == 'L') return run(lapsed(in, uid, start, org));
     if (kind == 'R') return run(timed<pb::SlotReserved>(in, uid, start, org));
     if (kind == 'S') return run(timed<pb::SandboxStarted>(in, uid, start, org));
+    if (kind == 'D') return declined(uid, start, org);
     if (kind == 'T') return run(timed<pb::SlotStopping>(in, uid, start, org));
     CHECK(kind == 'E', "fact {}", text);
     run(timed<pb::SlotReleased>(in, uid, start, org));
@@ -108,6 +110,13 @@ class Replay {
     in >> at_us;
     m.set_at_us(at_us);
     return m;
+  }
+
+  // As the service does, which arms the rows of the deadlines anew.
+  void declined(const std::string& uid, int64_t start, const std::string& org) {
+    run(about<pb::StopDeclined>(uid, start, org));
+    const auto& current = charges_[uid].current;
+    if (current && current->slot.start == start) apply(JudgeMoney{current->slot});
   }
 
   template <class Message>
