@@ -1,6 +1,7 @@
 #include "services/executor/helper/command.hpp"
 
 #include <errno.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -12,6 +13,8 @@ namespace nodus::helper {
 namespace {
 // After the process ended, a child that still holds its pipes delays the end for so long.
 constexpr uint64_t kGrace_ms = 200;
+// A child that has not executed by then is held up by others of its user (SIGSTOP), or by the machine.
+constexpr uint64_t kExecPatience_ms = 10'000;
 constexpr size_t kChunkPrice = 64;
 constexpr size_t kChunkSize = 16u << 10;
 }  // namespace
@@ -142,12 +145,22 @@ void Command::maybe_end() {
 }
 
 int Command::patience_ms() const {
-  if (ended_ || !reaped_ || owed_[0] || owed_[1]) return -1;
-  const uint64_t due = exited_ms_ + kGrace_ms, now = now_ms();
+  const bool starting = running() && !exec_done_;
+  if (!starting && (ended_ || !reaped_ || owed_[0] || owed_[1])) return -1;
+  const uint64_t due = starting ? started_ms_ + kExecPatience_ms : exited_ms_ + kGrace_ms, now = now_ms();
   return due > now ? static_cast<int>(due - now) : 0;
 }
 
 void Command::on_time() {
+  if (running() && !exec_done_ && now_ms() >= started_ms_ + kExecPatience_ms) {
+    if (status_ >= 0) read_status();  // it may have executed just now
+    if (!exec_done_) {
+      fault_ = {Stage::kExec, ETIMEDOUT};
+      exec_done_ = true;  // whatever it still says; its end follows
+      close_end(status_);
+      kill(pid_, SIGKILL);
+    }
+  }
   maybe_end();
 }
 

@@ -14,7 +14,6 @@
 
 namespace nodus::helper {
 namespace {
-constexpr rlim_t kProcesses = 256;
 constexpr size_t kPathEntries = 64;  // of PATH that are tried
 
 struct Pipes {
@@ -48,7 +47,7 @@ std::string_view path_of(const std::vector<std::string>& env) {
   return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
-// What the child needs, made before it exists: it shares the helper's memory until it executes.
+// What the child needs, made before it exists: there is nothing that it could allocate in vain.
 struct Plan {
   std::vector<std::string> files;  // to try in this order
   std::vector<char*> argv, env;
@@ -95,9 +94,6 @@ void drop_privileges(const SpawnRequest& request, int status) {
       setresuid(request.user, request.user, request.user) < 0)
     give_up(status, Stage::kUser, errno);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) give_up(status, Stage::kUser, errno);
-  // After the change of user: an exec is then not refused because a fork bomb of the same user rages.
-  const rlimit processes{kProcesses, kProcesses};
-  if (setrlimit(RLIMIT_NPROC, &processes) < 0) give_up(status, Stage::kUser, errno);
 }
 
 // By where one arrives, so that no link leads into what is nobody's business. No descriptor but the standard
@@ -160,8 +156,9 @@ StartFault spawn(const SpawnRequest& request, const rlimit& files, Spawned& spaw
       pipe2(pipes.status, O_CLOEXEC) < 0 || (with_stdin && pipe2(pipes.in, O_CLOEXEC) < 0))
     return {Stage::kFork, errno};
   const Plan plan = make_plan(request);
-  // The helper waits until the child has executed: under gVisor copying its memory costs more than that.
-  const pid_t pid = vfork();
+  // Never vfork: from its change of user on, the child can be stopped by other processes of that user, and
+  // PID 1 would wait for it.
+  const pid_t pid = fork();
   if (pid == 0) run_child(request, plan, files, pipes);
   if (pid < 0) return {Stage::kFork, errno};
   spawned.pid = pid;

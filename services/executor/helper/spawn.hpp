@@ -1,5 +1,5 @@
-// Starts one command as the Sandbox's user: its own session, no capabilities, no new privileges, at most 256
-// processes of its user, only descriptors 0 to 2.
+// Starts one command as the Sandbox's user: its own session, no capabilities, no new privileges, only
+// descriptors 0 to 2. How many processes it may have is the container's limit.
 #pragma once
 
 #include <sys/resource.h>

@@ -227,14 +227,42 @@ TEST_P(HelperTest, HoldsBackAWriterThatNobodyReads) {
   EXPECT_EQ(heard.err, "done\n");
 }
 
-// The user's own processes are at their limit: commands are still admitted, and what they fork is refused.
+// The Sandbox's processes are at their limit. Under gVisor commands are still admitted, and what they fork is
+// refused; under runc the helper's own forks count as well.
 TEST_P(HelperTest, StaysAnswerableUnderAForkBomb) {
+  if (GetParam() == Runtime::kPlain) return;  // there nothing limits it
   const auto bomb = spawn({"sh", "-c", "while true; do sleep 1000 & done"});
   ASSERT_TRUE(test::eventually([&] { return client->count_live(Seconds(5)).value_or(0) > 200; }));
-  EXPECT_EQ(run({"echo", "admitted"}).out, "admitted\n");
+  const auto admitted = run({"echo", "admitted"});
+  if (GetParam() == Runtime::kRunsc || admitted.end->how == How::kExited) {
+    EXPECT_EQ(admitted.out, "admitted\n");
+  } else {
+    EXPECT_EQ(admitted.end->stage, helper::Stage::kFork);
+    EXPECT_EQ(admitted.end->value, static_cast<uint32_t>(EAGAIN));
+  }
   EXPECT_TRUE(test::eventually([&] { return client->kill_all(Seconds(5)).value_or(1) == 0; }));
   EXPECT_TRUE(recorder.wait(bomb).end.has_value());
   EXPECT_EQ(sh("echo back").out, "back\n");
+}
+
+// Between its change of user and its exec a command can be stopped by others of its user.
+TEST_P(HelperTest, GoesOnThoughCommandsStopEachOther) {
+  const auto stopper = spawn({"sh", "-c", "while :; do kill -s STOP -- -1; done 2>/dev/null"});
+  ASSERT_TRUE(test::eventually([&] { return recorder.of(stopper).started; }));
+  std::vector<std::string> uids;
+  for (int i = 0; i < 100; ++i) uids.push_back(spawn({"true"}));
+  for (const auto& uid : uids)
+    ASSERT_TRUE(test::eventually([&] { return recorder.of(uid).started || recorder.of(uid).end; }));
+  EXPECT_TRUE(client->count_live(Seconds(5)).has_value());
+  EXPECT_TRUE(test::eventually([&] { return client->kill_all(Seconds(5)).value_or(1) == 0; }));
+  EXPECT_EQ(recorder.wait(stopper).end.value_or(HelperEnd{}).value, static_cast<uint32_t>(SIGKILL));
+  EXPECT_EQ(sh("echo back").out, "back\n");
+}
+
+// The user's processes elsewhere on the machine are not this Sandbox's: only gVisor's count is its own.
+TEST_P(HelperTest, SetsNoLimitThatCountsTheWholeMachine) {
+  if (GetParam() == Runtime::kRunsc) return;
+  EXPECT_EQ(sh("grep -E '^Max processes +256 ' /proc/self/limits").out, "");
 }
 
 TEST_P(HelperTest, RunsManyAtOnce) {

@@ -59,14 +59,18 @@ int run(const std::vector<std::string>& argv, const fs::path& log) {
   return status;
 }
 
-std::string bundle_config(const fs::path& directory, const std::string& cgroup) {
+// As a node limits the processes of a Sandbox.
+std::string bundle_config(const fs::path& directory, const std::string& cgroup, Runtime runtime) {
+  const std::string limit =
+      runtime == Runtime::kRunsc ? R"(,{"type":"RLIMIT_NPROC","hard":256,"soft":256})" : "";
   const std::string caps = R"(["CAP_SETUID","CAP_SETGID","CAP_KILL","CAP_SETPCAP"])";
   const std::string safe = R"("nosuid","noexec","nodev")";
   return R"({"ociVersion":"1.0.2","hostname":"box","process":{"terminal":false,"user":{"uid":0,"gid":0},
 "args":["/.nodus/helper","/.run/helper.sock"],"env":[],"cwd":"/","noNewPrivileges":true,
 "capabilities":{"bounding":)" +
          caps + R"(,"effective":)" + caps + R"(,"permitted":)" + caps + R"(},
-"rlimits":[{"type":"RLIMIT_NOFILE","hard":8192,"soft":1024}]},
+"rlimits":[{"type":"RLIMIT_NOFILE","hard":8192,"soft":1024})" +
+         limit + R"(]},
 "root":{"path":")" +
          (directory / "rootfs").string() + R"("},
 "mounts":[{"destination":"/proc","type":"proc","source":"proc","options":[)" +
@@ -81,7 +85,7 @@ std::string bundle_config(const fs::path& directory, const std::string& cgroup) 
          R"(","options":["bind","rw","nosuid","nodev","noexec"]}],
 "linux":{"namespaces":[{"type":"pid"},{"type":"ipc"},{"type":"uts"},{"type":"mount"},{"type":"network"}],
 "cgroupsPath":")" +
-         cgroup + R"("}})";
+         cgroup + R"(","resources":{"pids":{"limit":256}}}})";
 }
 }  // namespace
 
@@ -99,7 +103,8 @@ Sandbox::Sandbox(Runtime runtime) : runtime_(runtime), id_("nodus-test-" + to_he
   chmod((directory_ / "run").c_str(), 0700);
   fs::copy_file(NODUS_HELPER, directory_ / "bin/helper");
   make_root();
-  if (runtime != Runtime::kPlain) std::ofstream(directory_ / "config.json") << bundle_config(directory_, id_);
+  if (runtime != Runtime::kPlain)
+    std::ofstream(directory_ / "config.json") << bundle_config(directory_, id_, runtime);
   start();
 }
 
