@@ -112,13 +112,14 @@ def report(name, ours, bare, limit):
 def main():
     home = Path(tempfile.mkdtemp(prefix="nodus-bench-stack-"))
     stack = Stack(home, 27800)
-    stack.up()
+    bare = None
     try:
+        stack.up()
         stack.create_running("warm", image="nodus/agent-tools")
-        runsc = str(next(Path(p) for p in (os.environ.get("NODUS_HOME", str(ROOT / ".nodus")),) if p)) + "/tools/bin/runsc"
+        runsc = os.environ.get("NODUS_HOME", str(ROOT / ".nodus")) + "/tools/bin/runsc"
         bare = BareRuntime(stack, runsc)
         cold, plain, ours, theirs = [], [], [], []
-        execute = [runsc, *runtime_flags(stack.node_state() / "runsc"), "exec", "--user", "1000:1000", bare.slot_id,
+        execute = [runsc, *runtime_flags(stack.node_state() / "runtime/runsc"), "exec", "--user", "1000:1000", bare.slot_id,
                    "/bin/echo", "hi"]
         for number in range(ROUNDS):
             plain.append(bare.round(number))
@@ -127,8 +128,8 @@ def main():
             theirs.append(timed(lambda: subprocess.run(execute, check=True, stdout=subprocess.DEVNULL)))
         report("cold start", cold, plain, 2)
         report("exec", ours, theirs, 2.5)
-        bare.close()
     finally:
+        bare.close() if bare else None
         stack.down()
         shutil.rmtree(home, ignore_errors=True)
 
