@@ -95,7 +95,7 @@ MaybeWork from_scheduler(const bus::Message& message, Instant now) {
 MaybeWork from_metering(const bus::Message& message, Instant now) {
   static const std::set<std::string_view> kNotForUs = {
       "nodus.metering.v1.OfferReleased", "nodus.metering.v1.ChargeOpened", "nodus.metering.v1.InstantsNoted",
-      "nodus.metering.v1.CapReached", "nodus.metering.v1.StopDeclined"};
+      "nodus.metering.v1.StopDeclined"};
   if (kNotForUs.contains(message.type)) return std::nullopt;
   if (message.type == meter::FundsChanged::descriptor()->full_name()) {
     auto event = parse<meter::FundsChanged>(message);
@@ -135,6 +135,9 @@ MaybeWork from_metering(const bus::Message& message, Instant now) {
                                       return RequestStop{static_cast<StopReason>(m.reason()),
                                                          m.slot().start()};
                                     }) ||
+         handle<meter::CapReached>(
+             message, now, out,
+             [](const auto& m) { return RecordPaidUntil{{m.slot().start(), m.at_s()}}; }) ||
          handle<meter::ChargeClosed>(message, now, out, [](const auto& m) {
            return RecordCharge{{m.slot().start(), Money::parse(m.sandbox_total_usd()).value_or(Money())}};
          }));

@@ -203,6 +203,13 @@ struct Encoder {
     m.set_at_us(to_micros(e.at));
     return event_of(m);
   }
+  eventlog::Event operator()(const PaidUntilRecorded& e) const {
+    pb::PaidUntilRecorded m;
+    m.set_uid(s.uid.str());
+    m.set_start(e.start);
+    m.set_at_s(e.at_s);
+    return event_of(m);
+  }
   eventlog::Event operator()(const ChargeRecorded& e) const {
     pb::ChargeRecorded m;
     m.set_uid(s.uid.str());
@@ -272,6 +279,8 @@ Result<SandboxEvent> SandboxCodec::decode(const std::string& type, const std::st
         m.message(),
         m.has_restore_point() ? std::optional(restore_point_of(m.restore_point())) : std::nullopt,
         from_micros(m.at_us())};
+  }) || as.operator()<pb::PaidUntilRecorded>([](const auto& m) {
+    return PaidUntilRecorded{m.start(), m.at_s()};
   }) || as.operator()<pb::ChargeRecorded>([](const auto& m) {
     return ChargeRecorded{m.start(), money_of(m.total_usd())};
   }) || as.operator()<pb::ProcessNumbered>([](const auto& m) { return ProcessNumbered{m.number()}; }) ||
@@ -310,6 +319,7 @@ std::string SandboxCodec::encode_state(const Sandbox& s) {
   m.set_charged_start(s.charged_start);
   m.set_deferred_until_us(micros_or_zero(s.deferred_until));
   m.set_deferrals(s.deferrals);
+  m.set_paid_until_s(s.paid_until_s.value_or(0));
   return m.SerializeAsString();
 }
 
@@ -345,6 +355,7 @@ Result<Sandbox> SandboxCodec::decode_state(const std::string& bytes) {
   s.charged_start = m->charged_start();
   s.deferred_until = instant_or_none(m->deferred_until_us());
   s.deferrals = m->deferrals();
+  if (m->paid_until_s() != 0) s.paid_until_s = m->paid_until_s();
   return s;
 }
 

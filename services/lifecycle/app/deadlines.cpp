@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "libs/eventlog/postgres_log.hpp"
 #include "libs/telemetry/log.hpp"
 #include "libs/telemetry/metrics.hpp"
 #include "services/lifecycle/app/works.hpp"
@@ -42,6 +43,11 @@ void Deadlines::run(const std::stop_token& stop) {
     if (!fired) log::warn("deadlines.failed", {{"reason", fired.error().reason}});
     if (auto ended = end_orphans(); !ended) log::warn("orphans.failed", {{"reason", ended.error().reason}});
     if (fired && *fired == kPage) continue;  // more are due
+    if (clock_.boot() - ranges_made_ > std::chrono::hours(1)) {
+      auto made = eventlog::ensure_ranges(pool_);
+      if (made) ranges_made_ = clock_.boot();
+      if (!made) log::warn("ranges.failed", {{"reason", made.error().reason}});
+    }
     std::unique_lock lock(mutex);
     wake.wait_for(lock, stop, options_.poll, [] { return false; });
   }

@@ -1,6 +1,6 @@
-// The clock of lifecycle: one thread that sends due deadlines as commands, and ends Processes whose start is
-// over. Rows are derived from state, so a deadline that fires twice, late or after a restart does the same.
-// Never early.
+// The clock of lifecycle: one thread that sends due deadlines as commands, gives the log room ahead, and ends
+// Processes whose start is over. Rows are derived from state, so a deadline that fires twice, late or after a
+// restart does the same. Never early.
 #pragma once
 
 #include <map>
@@ -34,6 +34,7 @@ class Deadlines {
   const Clock& clock_;
   DeadlineOptions options_;
   std::map<std::string, Micros> orphans_;  // Process uid → boot time when first seen; at most one page
+  Micros ranges_made_{0};                  // boot time when the log was last given room ahead
   std::jthread thread_;
 };
 

@@ -211,6 +211,7 @@ Result<Events> SandboxAggregate::decide(const Sandbox& s, const Command& command
           },
           [&](const RecordLapse& c) { return decide_lapse(s, c, context); },
           [&](const RecordRelease& c) { return decide_release(s, c, context); },
+          [&](const RecordPaidUntil& c) { return fact(s, c.paid_until, !s.paid_until_s); },
           [&](const RecordCharge& c) -> Decision {
             if (s.phase == Phase::kNone || c.charge.start <= s.charged_start) return Events{};
             return Events{c.charge};

@@ -130,6 +130,10 @@ struct ReleaseRecorded {
   std::optional<RestorePoint> restore_point;
   Instant at;
 };
+struct PaidUntilRecorded {  // the cap or the balance ended there: later seconds of this start are not charged
+  int64_t start = 0;
+  int64_t at_s = 0;  // money time
+};
 struct ChargeRecorded {
   int64_t start = 0;
   Money total;
@@ -144,7 +148,7 @@ struct SandboxDeleted {
 using SandboxEvent =
     std::variant<SandboxCreated, StartRequested, StopRequested, StopDeclined, DeleteRequested, MaxCostRaised,
                  FundingRecorded, WakeRecorded, StartDeferred, SlotRecorded, RunningRecorded, ReleaseRecorded,
-                 ChargeRecorded, ProcessNumbered, SandboxDeleted>;
+                 PaidUntilRecorded, ChargeRecorded, ProcessNumbered, SandboxDeleted>;
 
 // ---- state
 
@@ -183,6 +187,7 @@ struct Sandbox {
   Instant last_activity;                  // as far as lifecycle knows
   int64_t processes = 0;                  // numbers given out
   std::optional<Instant> deferred_until;  // Pending without a start: asked for again then
+  std::optional<int64_t> paid_until_s;    // of the start under way: what is not charged costs nothing
   int deferrals = 0;                      // in a row
 
   bool operator==(const Sandbox&) const = default;
@@ -231,6 +236,9 @@ struct RecordLapse {  // the offer ended without a slot
 struct RecordRelease {
   ReleaseRecorded release;
 };
+struct RecordPaidUntil {
+  PaidUntilRecorded paid_until;
+};
 struct RecordCharge {
   ChargeRecorded charge;
 };
@@ -238,7 +246,7 @@ struct RecordCharge {
 using SandboxCommand =
     std::variant<CreateSandbox, TriggerStart, RequestStop, DeleteSandbox, RaiseMaxCost, CheckRetry, CheckIdle,
                  CheckLifetime, NumberProcess, RecordFunding, RecordSlot, RecordRunning, RecordStopDeclined,
-                 RecordLapse, RecordRelease, RecordCharge>;
+                 RecordLapse, RecordRelease, RecordPaidUntil, RecordCharge>;
 
 struct SandboxContext {
   Instant now;

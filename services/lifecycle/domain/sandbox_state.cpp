@@ -1,5 +1,6 @@
 // How events change a Sandbox, and what can be asked of its state.
 #include <algorithm>
+#include <limits>
 
 #include "libs/base/overloaded.hpp"
 #include "services/lifecycle/domain/sandbox.hpp"
@@ -16,6 +17,14 @@ StopReason stop_reason_of(const Refusal& refusal) {
 }
 
 namespace {
+
+// What the start under way has cost at `at`: the frozen rate × its money seconds, as far as they are charged.
+Money running_cost(const Sandbox& s, Instant at) {
+  if (!s.rate || !s.reserved_at) return {};
+  const int64_t end_s =
+      std::min(money_second(at), s.paid_until_s.value_or(std::numeric_limits<int64_t>::max()));
+  return *s.rate * std::max<int64_t>(0, end_s - money_second(*s.reserved_at));
+}
 
 void enter(Sandbox& s, Phase phase, Instant at) {
   if (s.phase == Phase::kTerminating && phase != Phase::kDeleted) return;  // delete wins from any state
@@ -34,6 +43,7 @@ void start_requested(Sandbox& s, const StartRequested& e) {
   s.started_at.reset();
   s.rate.reset();
   s.refusal.reset();
+  s.paid_until_s.reset();
   s.deferred_until.reset();
   s.stop_reason = StopReason::kNone;
   s.failure.clear();
@@ -52,8 +62,7 @@ void released(Sandbox& s, const ReleaseRecorded& e) {
   s.start_open = false;
   s.deferred_until.reset();
   if (e.stop_reason == StopReason::kUser) s.wants_running = false;
-  if (s.rate && s.reserved_at && s.charged_start < e.start)
-    s.unposted = *s.rate * std::max<int64_t>(0, money_second(e.at) - money_second(*s.reserved_at));
+  if (s.charged_start < e.start) s.unposted = running_cost(s, e.at);
   s.data_path.clear();
   s.reserved_at.reset();
   s.started_at.reset();
@@ -118,6 +127,7 @@ void SandboxAggregate::evolve(Sandbox& s, const Event& event) {
                    if (s.phase == Phase::kStarting) enter(s, Phase::kRunning, e.started_at);
                  },
                  [&](const ReleaseRecorded& e) { released(s, e); },
+                 [&](const PaidUntilRecorded& e) { s.paid_until_s = e.at_s; },
                  [&](const ChargeRecorded& e) {
                    s.posted = e.total;
                    s.charged_start = e.start;
@@ -148,8 +158,8 @@ int64_t money_second(Instant at) {
 }
 
 Money cost_at(const Sandbox& s, Instant now) {
-  if (!s.rate || !s.reserved_at || s.charged_start == s.start) return s.posted + s.unposted;
-  return s.posted + *s.rate * std::max<int64_t>(0, money_second(now) - money_second(*s.reserved_at));
+  const bool posted = s.charged_start == s.start;
+  return s.posted + s.unposted + (posted ? Money() : running_cost(s, now));
 }
 
 std::optional<Error> standing_refusal(const Sandbox& s, const SandboxContext& context) {

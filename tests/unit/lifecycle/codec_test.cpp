@@ -30,10 +30,10 @@ TEST(SandboxCodec, EveryEventSurvives) {
        RunningRecorded{1, "runc", at_s(4)}, ProcessNumbered{12},
        StopRequested{1, StopReason::kIdle, at_s(5), at_s(6)}, StopDeclined{1, at_s(7)},
        StopRequested{1, StopReason::kUser, {}, at_s(8)}, WakeRecorded{Trigger::kCommand, at_s(9)}, release(),
-       StartDeferred{3, at_s(60), at_s(8)}, ChargeRecorded{1, *Money::parse("0.000000000001")},
-       MaxCostRaised{*Money::parse("3"), at_s(10)}, StartRequested{2, Trigger::kStart, {}, at_s(11)},
-       FundingRecorded{2, std::nullopt, broke(), at_s(1)}, DeleteRequested{"MaxLifetime", at_s(12)},
-       SandboxDeleted{at_s(13)}});
+       PaidUntilRecorded{1, 99}, StartDeferred{3, at_s(60), at_s(8)},
+       ChargeRecorded{1, *Money::parse("0.000000000001")}, MaxCostRaised{*Money::parse("3"), at_s(10)},
+       StartRequested{2, Trigger::kStart, {}, at_s(11)}, FundingRecorded{2, std::nullopt, broke(), at_s(1)},
+       DeleteRequested{"MaxLifetime", at_s(12)}, SandboxDeleted{at_s(13)}});
 }
 
 TEST(SandboxCodec, UnknownTypeAndBrokenBytesAreErrors) {

@@ -311,6 +311,10 @@ TEST(Sandbox, CostIsPostedPlusTheFrozenRate) {
   EXPECT_EQ(cost_at(given.state, at_s(9999)), kRate * 50) << "until the charge is posted";
   given.run(RecordCharge{{1, kRate * 50}});
   EXPECT_EQ(cost_at(given.state, at_s(9999)), kRate * 50);
+  auto capped = running().run(RecordPaidUntil{{1, money_second(at_s(2)) + 30}});
+  EXPECT_EQ(cost_at(capped.state, at_s(2 + 720)), kRate * 30) << "seconds that are not charged cost nothing";
+  capped.run(RequestStop{StopReason::kMaxCostReached, 1}).run(RecordRelease{release()});
+  EXPECT_EQ(cost_at(capped.state, at_s(9999)), kRate * 30);
   auto early = running().run(RecordCharge{{1, kRate * 50}});
   EXPECT_EQ(cost_at(early.state, at_s(9999)), kRate * 50) << "posted before the release was heard of";
   early.run(RecordRelease{release()});

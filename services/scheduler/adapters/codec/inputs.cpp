@@ -15,12 +15,12 @@ using Input = Result<std::optional<SlotInput>>;
 const std::set<std::string_view> kNotOfLifecycle = {
     "nodus.lifecycle.v1.SandboxCreated",  "nodus.lifecycle.v1.StopDeclined",
     "nodus.lifecycle.v1.MaxCostRaised",   "nodus.lifecycle.v1.FundingRecorded",
-    "nodus.lifecycle.v1.StartDeferred",   "nodus.lifecycle.v1.WakeRecorded",
-    "nodus.lifecycle.v1.SlotRecorded",    "nodus.lifecycle.v1.RunningRecorded",
-    "nodus.lifecycle.v1.ReleaseRecorded", "nodus.lifecycle.v1.ChargeRecorded",
-    "nodus.lifecycle.v1.SandboxDeleted",  "nodus.lifecycle.v1.ProcessAdmitted",
-    "nodus.lifecycle.v1.ProcessEnded",    "nodus.lifecycle.v1.ProcessNumbered",
-    "nodus.lifecycle.v1.NameTaken",
+    "nodus.lifecycle.v1.StartDeferred",   "nodus.lifecycle.v1.PaidUntilRecorded",
+    "nodus.lifecycle.v1.WakeRecorded",    "nodus.lifecycle.v1.SlotRecorded",
+    "nodus.lifecycle.v1.RunningRecorded", "nodus.lifecycle.v1.ReleaseRecorded",
+    "nodus.lifecycle.v1.ChargeRecorded",  "nodus.lifecycle.v1.SandboxDeleted",
+    "nodus.lifecycle.v1.ProcessAdmitted", "nodus.lifecycle.v1.ProcessEnded",
+    "nodus.lifecycle.v1.ProcessNumbered", "nodus.lifecycle.v1.NameTaken",
 };
 const std::set<std::string_view> kNotOfMetering = {
     "nodus.metering.v1.OfferReleased",    "nodus.metering.v1.ChargeOpened",
