@@ -33,6 +33,9 @@ class Host {
   virtual Result<std::filesystem::path> prepare(const SlotRecord& slot) = 0;
   // After prepare (and restore): the container runs.
   virtual Result<void> launch(const SlotRecord& slot) = 0;
+  // After launch or re-adoption, before commands are admitted: the CPU limit of the shape holds from here.
+  // The runtime's own start, before any of the Sandbox's code runs, may be faster.
+  virtual Result<void> limit_cpu(const SlotRecord& slot) = 0;
   // What the process side needs, of a launched slot.
   virtual Result<SlotView> view(const SlotRecord& slot) = 0;
   // Asks the runtime.

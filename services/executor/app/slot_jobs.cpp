@@ -67,6 +67,7 @@ Result<void> Reconciler::launch(SlotRecord& record) {
   failpoint("node.after_launch");
   set_alive(key, true);
   host_.watch(key, [this, key] { container_ended(key); });
+  if (auto limited = host_.limit_cpu(record); !limited) return limited;
   auto view = host_.view(record);
   if (!view) return std::unexpected(view.error());
   if (auto opened = processes_.open(*view, options_.helper_patience); !opened) return opened;
@@ -84,6 +85,7 @@ Result<void> Reconciler::adopt(const SlotKey& key) {
   auto record = record_of(key);
   host_.watch(key, [this, key] { container_ended(key); });
   auto view = host_.view(record);
+  if (auto limited = host_.limit_cpu(record); !limited) view = std::unexpected(limited.error());
   auto opened = view ? processes_.open(*view, options_.helper_patience) : std::unexpected(view.error());
   if (!opened) {
     log::warn("slot.adopt.failed", {{"slot", key.text()}, {"message", opened.error().message}});

@@ -155,6 +155,17 @@ TEST_P(Isolation, MemoryIsLimited) {
   EXPECT_EQ(groups.out, std::to_string(order_.shape.memory_bytes) + "\n");
 }
 
+TEST_P(Isolation, CpuIsLimitedBeforeCommands) {
+  order_.shape.cpu_milli = 250;
+  const auto record = node_.start(order_);
+  ASSERT_TRUE(node_.host().limit_cpu(record));
+  const auto group = node_.host().layout().cgroup_parent() + "/" + order_.key.text();
+  const auto quota =
+      on_machine("cat /sys/fs/cgroup/cpu" + group + "/cpu.cfs_quota_us 2>/dev/null || cut -d' ' -f1 " +
+                 "/sys/fs/cgroup" + group + "/cpu.max");
+  EXPECT_EQ(quota.out, "25000\n");
+}
+
 TEST_P(Isolation, ATornDownSlotLeavesNothing) {
   const auto record = node_.start(order_);
   ASSERT_EQ(exec("echo alive").out, "alive\n");

@@ -21,7 +21,8 @@ boost::json::value spec(bool gvisor) {
 
 TEST(OciSpec, LimitsAreTheShape) {
   const auto resources = spec(true).at("linux").at("resources");
-  EXPECT_EQ(resources.at("cpu").at("quota"), 25'000);
+  EXPECT_EQ(resources.at("cpu").at("quota"), 200'000)
+      << "of the runtime's start; limit_cpu comes before commands";
   EXPECT_EQ(resources.at("cpu").at("period"), 100'000);
   EXPECT_EQ(resources.at("memory").at("limit"), 1 << 30);
   EXPECT_EQ(resources.at("memory").at("swap"), 1 << 30) << "memory and swap together";

@@ -56,6 +56,14 @@ Result<void> Cgroup::check() const {
   return {};
 }
 
+Result<void> Cgroup::set_cpu(const std::string& name, int64_t cpu_milli) const {
+  const auto group = fs::path(parent_.substr(1)) / name;
+  const std::string quota = std::to_string(cpu_milli * kCpuPeriodUs / 1000);
+  if (is_v2())
+    return linux::write_file(kRoot / group / "cpu.max", quota + " " + std::to_string(kCpuPeriodUs));
+  return linux::write_file(kRoot / "cpu" / group / "cpu.cfs_quota_us", quota);
+}
+
 static void kill_members(const fs::path& group) {
   auto members = linux::read_file(group / "cgroup.procs");
   if (!members) return;

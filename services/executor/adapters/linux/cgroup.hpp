@@ -10,10 +10,13 @@
 
 namespace nodus::executor {
 
+constexpr int64_t kCpuPeriodUs = 100'000;  // a quota holds for each such period
+
 class Cgroup {
  public:
   explicit Cgroup(std::string parent);  // "/nodus-n1a2b3c"
   Result<void> check() const;           // CPU, memory and process limits can be set here
+  Result<void> set_cpu(const std::string& name, int64_t cpu_milli) const;
   // Kills what is still in the group of `name` and removes it; also when it was never there.
   Result<void> remove(const std::string& name) const;
   Result<void> remove_all() const;  // the parent with all below

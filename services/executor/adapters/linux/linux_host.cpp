@@ -38,9 +38,8 @@ Result<std::unique_ptr<LinuxHost>> LinuxHost::make(
     return fail(Code::kInvalid, "FieldValueInvalid",
                 "state.dir: a path without colon, comma, space or backslash.");
   std::unique_ptr<LinuxHost> host(new LinuxHost(std::move(options), *pool));
-  host->runtime_ = make_runtime(host->layout_.state / "runtime");
-  for (const auto& path :
-       {host->layout_.state, host->layout_.slots(), host->layout_.images(), host->layout_.state / "runtime"})
+  host->runtime_ = make_runtime(host->layout_.state);
+  for (const auto& path : {host->layout_.state, host->layout_.slots(), host->layout_.images()})
     if (auto made = linux::make_directories(path); !made) return std::unexpected(made.error());
   host->images_.remove_partial();
   if (auto made = host->disk_.make_skeleton(); !made) return std::unexpected(made.error());
@@ -139,6 +138,10 @@ Result<void> LinuxHost::launch(const SlotRecord& slot) {
   timer.done("socket");
   log::debug("slot.container", {{"slot", key.text()}, {"steps_ms", timer.text()}});
   return {};
+}
+
+Result<void> LinuxHost::limit_cpu(const SlotRecord& slot) {
+  return cgroup_.set_cpu(slot.order.key.text(), slot.order.shape.cpu_milli);
 }
 
 static bool has(const std::vector<std::string>& env, const std::string& name) {

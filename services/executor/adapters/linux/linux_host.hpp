@@ -38,6 +38,7 @@ class LinuxHost final : public Host {
 
   Result<std::filesystem::path> prepare(const SlotRecord& slot) override;
   Result<void> launch(const SlotRecord& slot) override;
+  Result<void> limit_cpu(const SlotRecord& slot) override;
   Result<SlotView> view(const SlotRecord& slot) override;
   bool alive(const SlotKey& slot) override;
   Result<void> kill(const SlotKey& slot) override;

@@ -98,8 +98,8 @@ Result<void> LinuxHost::purge() {
   for (const auto& device : linux::loops_below(layout_.state))
     if (auto gone = linux::detach_loop(device); !gone) return gone;
   if (auto gone = cgroup_.remove_all(); !gone) return gone;
-  for (const auto& path :
-       {layout_.slots(), layout_.templates(), layout_.skeleton(), layout_.state / "runtime"})
+  for (const auto& path : {layout_.slots(), layout_.templates(), layout_.skeleton(), layout_.state / "runsc",
+                           layout_.state / "runc"})
     if (auto removed = linux::remove_tree(path); !removed) return removed;
   return {};
 }

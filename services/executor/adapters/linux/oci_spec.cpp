@@ -5,14 +5,16 @@
 
 #include <boost/json.hpp>
 
-#include <array>
+#include <algorithm>
+
+#include "services/executor/adapters/linux/cgroup.hpp"
 
 namespace nodus::executor {
 namespace json = boost::json;
 
-static constexpr int kProcesses = 256;         // spec 000: per Sandbox
-static constexpr int kGvisorHostTasks = 1024;  // systrap: about 2.1 host tasks a process, and 25
-static constexpr int64_t kCpuPeriodUs = 100'000;
+static constexpr int kProcesses = 256;           // spec 000: per Sandbox
+static constexpr int kGvisorHostTasks = 1024;    // systrap: about 2.1 host tasks a process, and 25
+static constexpr int64_t kStartCpuMilli = 2000;  // until Host::limit_cpu, which comes before any command
 
 static json::object bind(const char* destination, const std::filesystem::path& source, const char* mode) {
   return {{"destination", destination},
@@ -144,7 +146,9 @@ static json::object seccomp() {
 static json::object resources(const BundleInput& input) {
   const Shape& shape = input.shape;
   return {{"devices", json::array{json::object{{"allow", false}, {"access", "rwm"}}}},
-          {"cpu", {{"quota", shape.cpu_milli * kCpuPeriodUs / 1000}, {"period", kCpuPeriodUs}}},
+          {"cpu",
+           {{"quota", std::max(shape.cpu_milli, kStartCpuMilli) * kCpuPeriodUs / 1000},
+            {"period", kCpuPeriodUs}}},
           {"memory", {{"limit", shape.memory_bytes}, {"swap", shape.memory_bytes}}},  // together: no swap
           {"pids", {{"limit", input.gvisor ? kGvisorHostTasks : kProcesses}}}};
 }
