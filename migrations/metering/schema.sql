@@ -351,7 +351,8 @@ CREATE TABLE metering.starts (
     cap_due_s bigint,
     era bigint NOT NULL,
     capped boolean NOT NULL,
-    stop_ordered boolean NOT NULL
+    stop_ordered boolean NOT NULL,
+    paid_until_s bigint
 );
 
 ALTER TABLE metering.starts OWNER TO metering;

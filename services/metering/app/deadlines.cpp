@@ -115,7 +115,7 @@ Result<void> Deadlines::judge_balance(const OrgId& org) {
   const auto head = log_.head(account_stream(org));
   if (!head) return std::unexpected(head.error());
   for (SandboxUid after;;) {
-    const auto slots = rows_.unstopped(org, after, kPage);
+    const auto slots = rows_.unjudged(org, after, kPage);
     if (!slots) return std::unexpected(slots.error());
     if (slots->empty()) break;
     if (auto judged = judge(*slots); !judged) return std::unexpected(std::move(judged.error()));

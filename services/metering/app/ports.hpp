@@ -41,8 +41,9 @@ class DeadlineRows {
   virtual ~DeadlineRows() = default;
   virtual Result<std::vector<SlotRef>> due_caps(Instant now, int limit) = 0;
   virtual Result<std::vector<OrgId>> due_balances(Instant now, int limit) = 0;
-  // Open starts of an organization without a stop order, by uid.
-  virtual Result<std::vector<SlotRef>> unstopped(const OrgId& org, const SandboxUid& after, int limit) = 0;
+  // Open starts of an organization, by uid, that are to be told of the end of its money: those that run
+  // without a stop order, and those whose line ended with the balance and whose stream does not say where.
+  virtual Result<std::vector<SlotRef>> unjudged(const OrgId& org, const SandboxUid& after, int limit) = 0;
   virtual Result<std::optional<Instant>> earliest() = 0;
 };
 

@@ -53,6 +53,10 @@ void on(State& state, const CapReached& e) {
   current(state, e.slot).capped = true;
 }
 
+void on(State& state, const PaidUntil& e) {
+  current(state, e.slot).paid_until_s = e.at_s;
+}
+
 void on(State& state, const StopOrdered& e) {
   current(state, e.slot).stop_ordered = true;
 }

@@ -64,6 +64,12 @@ struct CapReached {  // seconds from at_s on are waived
   bool operator==(const CapReached&) const = default;
 };
 
+struct PaidUntil {  // the balance ended: seconds from at_s on are waived
+  SlotRef slot;
+  MoneySecond at_s = 0;
+  bool operator==(const PaidUntil&) const = default;
+};
+
 enum class StopReason { kInsufficientCredits, kMaxCostReached };
 
 struct StopOrdered {  // at most one a start, and one more after each stop that was declined
@@ -91,7 +97,7 @@ struct ChargeClosed {
 };
 
 using Event = std::variant<StartFunded, StartRefused, OfferReleased, ChargeOpened, InstantsNoted, CapReached,
-                           StopOrdered, StopDeclined, ChargeClosed>;
+                           PaidUntil, StopOrdered, StopDeclined, ChargeClosed>;
 
 // ---- state
 
@@ -112,6 +118,7 @@ struct Start {
   int64_t era = 0;
   bool capped = false;  // the cap was reached and the account's line ended there
   bool stop_ordered = false;
+  std::optional<MoneySecond> paid_until_s;  // where the balance ended, once that is told
   bool operator==(const Start&) const = default;
 };
 

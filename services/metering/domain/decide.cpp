@@ -236,6 +236,11 @@ Result<void> on(Draft& draft, const JudgeMoney& command, const Context& context)
   if (!is_current(draft, command.slot) || draft.current().phase != Phase::kOpen) return {};
   settle(draft, to_money_second(context.now));
   const charge::Start& start = draft.current();
+  if (line_end(draft) == LineEnd::kExhausted && !start.paid_until_s) {
+    const auto end = account::exhausted_at(draft.account, start.era);
+    CHECK(end.has_value(), "era {} is not exhausted", start.era);
+    draft.emit(charge::PaidUntil{start.slot, *end});
+  }
   if (start.stop_ordered || start.times.stopping) return {};
   if (start.capped) {
     draft.emit(charge::StopOrdered{start.slot, charge::StopReason::kMaxCostReached, context.now});

@@ -70,6 +70,8 @@ TEST(Money, TheBalanceOrdersOneStopAndEndsToTheSecond) {
   world.at(121.5);
   world.run_deadlines();
   EXPECT_THAT(world.events("account/acme"), Contains("BalanceExhausted"));
+  EXPECT_EQ(world.events("charge/u1").back(), "PaidUntil");  // the stop was ordered long before
+  EXPECT_EQ(world.count("SELECT paid_until_s FROM starts") - kT0, 121);
   EXPECT_EQ(world.count("SELECT count(*) FROM balance_deadlines"), 0);
   world.scheduler.release("u1", 1, 10, 11, 106, 125);
   world.await_all();

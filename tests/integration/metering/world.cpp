@@ -29,9 +29,10 @@ Message about(const std::string& uid, int64_t start, const std::string& org = "a
 }
 
 std::string make_database() {
-  const auto url = nodus::test::fresh_database({"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
-                                                "migrations/metering/deploy/0003_metering.sql"},
-                                               "metering");
+  const auto url = nodus::test::fresh_database(
+      {"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
+       "migrations/metering/deploy/0003_metering.sql", "migrations/metering/deploy/0004_paid_until.sql"},
+      "metering");
   nodus::test::add_schema(url, {"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql"}, "scheduler");
   return url;
 }

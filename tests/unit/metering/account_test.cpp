@@ -58,7 +58,7 @@ TEST(Account, ADeclinedStopIsOrderedAgain) {
 TEST(Account, AStopThatIsDeclinedAfterTheEndIsOrdered) {
   auto scenario = running_out();
   scenario.run(note(107, slot(1), {.reserved = at(10), .stopping = at(105)}));
-  EXPECT_THAT(scenario.run(judge(122, slot(1))), ElementsAre("Exhausted at 121"));
+  EXPECT_THAT(scenario.run(judge(122, slot(1))), ElementsAre("PaidUntil 121", "Exhausted at 121"));
   scenario.run(decline(123, slot(1)));
   EXPECT_THAT(scenario.run(judge(123, slot(1))), ElementsAre("StopOrdered 1 Credits"));
 }
@@ -89,7 +89,7 @@ TEST(Account, ATopUpDoesNotPayForWhatWasWaived) {
   auto scenario = running_out();
   EXPECT_THAT(scenario.run(credit(123, 5'000, "g2")),
               ElementsAre("Exhausted at 121", "Credit 5000", "FundsChanged"));
-  EXPECT_THAT(scenario.run(judge(124, slot(1))), ElementsAre("StopOrdered 1 Credits"));
+  EXPECT_THAT(scenario.run(judge(124, slot(1))), ElementsAre("PaidUntil 121", "StopOrdered 1 Credits"));
   const auto words =
       scenario.run(release(130, slot(1), {.reserved = at(10), .started = at(11), .released = at(125)}));
   EXPECT_THAT(words, ElementsAre("Closed 1 amount 999 total 999 Starting[10,11)=9 Running[11,121)=990 "
@@ -121,6 +121,14 @@ TEST(Account, TheLastPayableSecondIsPaid) {
   EXPECT_THAT(scenario.run(judge_balance(121)), IsEmpty());
   EXPECT_THAT(scenario.run(judge_balance(121.000001)), ElementsAre("Exhausted at 121"));
   EXPECT_THAT(scenario.run(judge_balance(130)), IsEmpty());
+}
+
+TEST(Account, EachOpenStartIsToldOnceWhereItsMoneyEnded) {
+  auto scenario = running_out();
+  scenario.run(note(100, slot(1), {.reserved = at(10), .stopping = at(100)}));
+  scenario.run(judge_balance(122));
+  EXPECT_THAT(scenario.run(judge(122, slot(1))), ElementsAre("PaidUntil 121"));  // no stop: it stops
+  EXPECT_THAT(scenario.run(judge(123, slot(1))), IsEmpty());
 }
 
 TEST(Account, TwoStartsEndTogether) {

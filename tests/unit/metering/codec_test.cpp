@@ -29,6 +29,7 @@ TEST(Codec, ChargeEventsSurvive) {
       charge::CapReached{slot(3), kT0 + 99},
       charge::StopOrdered{slot(3), charge::StopReason::kMaxCostReached, at(9)},
       charge::StopOrdered{slot(3), charge::StopReason::kInsufficientCredits, at(9)},
+      charge::PaidUntil{slot(3), kT0 + 98},
       charge::StopDeclined{slot(3), at(8)},
       charge::ChargeClosed{slot(3),
                            kRate,
@@ -85,6 +86,7 @@ TEST(Codec, StatesSurvive) {
       test::offer(130, slot(2)),
       test::reserve(131, slot(2), 131),
       test::judge_balance(900),
+      test::judge(901, slot(2)),
   };
   for (const auto& step : steps) {
     scenario.run(step);

@@ -39,6 +39,9 @@ struct Words {
   std::string operator()(const charge::CapReached& e) const {
     return fmt::format("CapReached {}", rel(e.at_s));
   }
+  std::string operator()(const charge::PaidUntil& e) const {
+    return fmt::format("PaidUntil {}", rel(e.at_s));
+  }
   std::string operator()(const charge::StopOrdered& e) const {
     return fmt::format("StopOrdered {} {}", e.slot.start,
                        e.reason == charge::StopReason::kMaxCostReached ? "MaxCost" : "Credits");

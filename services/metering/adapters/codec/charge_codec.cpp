@@ -69,6 +69,13 @@ Encoded to_proto(const charge::CapReached& e) {
   return encoded(m);
 }
 
+Encoded to_proto(const charge::PaidUntil& e) {
+  pb::PaidUntil m;
+  put(e.slot, m.mutable_slot());
+  m.set_at_s(e.at_s);
+  return encoded(m);
+}
+
 Encoded to_proto(const charge::StopOrdered& e) {
   pb::StopOrdered m;
   put(e.slot, m.mutable_slot());
@@ -138,6 +145,10 @@ charge::Event from_proto(const pb::CapReached& m, FieldReader& in) {
   return charge::CapReached{in.slot(m.slot()), m.at_s()};
 }
 
+charge::Event from_proto(const pb::PaidUntil& m, FieldReader& in) {
+  return charge::PaidUntil{in.slot(m.slot()), m.at_s()};
+}
+
 charge::Event from_proto(const pb::StopOrdered& m, FieldReader& in) {
   const bool cap = m.reason() == StopReason::STOP_REASON_MAX_COST_REACHED;
   if (!cap && m.reason() != StopReason::STOP_REASON_INSUFFICIENT_CREDITS)
@@ -192,6 +203,7 @@ Result<charge::Event> decode_charge(std::string_view type, const std::string& pa
   if (is(pb::ChargeOpened::descriptor())) return decoded<pb::ChargeOpened>(payload);
   if (is(pb::InstantsNoted::descriptor())) return decoded<pb::InstantsNoted>(payload);
   if (is(pb::CapReached::descriptor())) return decoded<pb::CapReached>(payload);
+  if (is(pb::PaidUntil::descriptor())) return decoded<pb::PaidUntil>(payload);
   if (is(pb::StopOrdered::descriptor())) return decoded<pb::StopOrdered>(payload);
   if (is(pb::StopDeclined::descriptor())) return decoded<pb::StopDeclined>(payload);
   if (is(pb::ChargeClosed::descriptor())) return decoded<pb::ChargeClosed>(payload);

@@ -21,6 +21,7 @@ void put(const charge::Start& from, pb::StartState* to) {
   to->set_era(from.era);
   to->set_capped(from.capped);
   to->set_stop_ordered(from.stop_ordered);
+  if (from.paid_until_s) to->set_paid_until_s(*from.paid_until_s);
   if (from.declined) to->set_declined_us(to_micros(*from.declined));
 }
 
@@ -37,6 +38,7 @@ charge::Start start_of(const pb::StartState& from, FieldReader& in) {
                       .stop_ordered = from.stop_ordered()};
   if (from.has_max_cost_usd()) start.max_cost = in.money(from.max_cost_usd());
   if (from.has_cap_s()) start.cap_s = from.cap_s();
+  if (from.has_paid_until_s()) start.paid_until_s = from.paid_until_s();
   if (from.has_declined_us()) start.declined = from_micros(from.declined_us());
   return start;
 }

@@ -37,13 +37,15 @@ Result<std::vector<OrgId>> PostgresDeadlineRows::due_balances(Instant now, int l
   });
 }
 
-Result<std::vector<SlotRef>> PostgresDeadlineRows::unstopped(const OrgId& org, const SandboxUid& after,
-                                                             int limit) {
+Result<std::vector<SlotRef>> PostgresDeadlineRows::unjudged(const OrgId& org, const SandboxUid& after,
+                                                            int limit) {
   return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<SlotRef>> {
     return slots_of(
-        tx.exec_params("SELECT sandbox_uid, start, org, project FROM starts WHERE org = $1 AND open"
-                       " AND sandbox_uid > $2 AND NOT stop_ordered AND stopping_us IS NULL"
-                       " ORDER BY sandbox_uid LIMIT $3",
+        tx.exec_params("SELECT s.sandbox_uid, s.start, s.org, s.project FROM starts s"
+                       " JOIN accounts a ON a.org = s.org WHERE s.org = $1 AND s.open AND s.sandbox_uid > $2"
+                       " AND ((NOT s.stop_ordered AND s.stopping_us IS NULL)"
+                       " OR (s.era < a.era AND NOT s.capped AND s.paid_until_s IS NULL))"
+                       " ORDER BY s.sandbox_uid LIMIT $3",
                        org.str(), after.str(), limit));
   });
 }

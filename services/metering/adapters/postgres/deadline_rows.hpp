@@ -11,7 +11,7 @@ class PostgresDeadlineRows final : public DeadlineRows {
   explicit PostgresDeadlineRows(pg::Pool& pool) : pool_(pool) {}
   Result<std::vector<SlotRef>> due_caps(Instant now, int limit) override;
   Result<std::vector<OrgId>> due_balances(Instant now, int limit) override;
-  Result<std::vector<SlotRef>> unstopped(const OrgId& org, const SandboxUid& after, int limit) override;
+  Result<std::vector<SlotRef>> unjudged(const OrgId& org, const SandboxUid& after, int limit) override;
   Result<std::optional<Instant>> earliest() override;
 
  private:

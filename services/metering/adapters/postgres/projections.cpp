@@ -13,19 +13,20 @@ void write_start(pqxx::work& tx, const SandboxUid& uid, const std::optional<char
   const auto& slot = start->slot;
   tx.exec_params(
       "INSERT INTO starts (sandbox_uid, start, org, project, sandbox_name, open, rate, hold, started_us,"
-      " stopping_us, from_s, cap_s, cap_due_s, era, capped, stop_ordered)"
-      " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13, $14, $15)"
+      " stopping_us, from_s, cap_s, cap_due_s, era, capped, stop_ordered, paid_until_s)"
+      " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12, $13, $14, $15, $16)"
       " ON CONFLICT (sandbox_uid) DO UPDATE SET start = excluded.start, org = excluded.org,"
       " project = excluded.project, sandbox_name = excluded.sandbox_name, open = excluded.open,"
       " rate = excluded.rate, hold = excluded.hold, started_us = excluded.started_us,"
       " stopping_us = excluded.stopping_us, from_s = excluded.from_s, cap_s = excluded.cap_s,"
       " cap_due_s = CASE WHEN starts.start = excluded.start AND starts.open THEN starts.cap_due_s"
       " ELSE excluded.cap_s END,"
-      " era = excluded.era, capped = excluded.capped, stop_ordered = excluded.stop_ordered",
+      " era = excluded.era, capped = excluded.capped, stop_ordered = excluded.stop_ordered,"
+      " paid_until_s = excluded.paid_until_s",
       uid.str(), slot.start, slot.org.str(), slot.project.str(), start->sandbox_name,
       start->phase == charge::Phase::kOpen, start->rate.to_decimal(), start->hold.to_decimal(),
       micros_of(start->times.started), micros_of(start->times.stopping), start->from_s, start->cap_s,
-      start->era, start->capped, start->stop_ordered);
+      start->era, start->capped, start->stop_ordered, start->paid_until_s);
 }
 
 void write_bill(pqxx::work& tx, const charge::ChargeClosed& closed, const std::string& sandbox_name) {

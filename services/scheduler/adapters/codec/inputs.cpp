@@ -31,6 +31,7 @@ const std::set<std::string_view> kNotOfMetering = {
     "nodus.metering.v1.InstantsNoted",    "nodus.metering.v1.CapReached",
     "nodus.metering.v1.AccrualFlattened", "nodus.metering.v1.BalanceExhausted",
     "nodus.metering.v1.RefusalNoted",     "nodus.metering.v1.StopDeclined",
+    "nodus.metering.v1.PaidUntil",
 };
 
 template <class Message>

@@ -4,8 +4,8 @@
     oracle.py REPLAY [--intervals N] [--seed S]     exits 1 at the first difference, with the history that shows it
 
 Two kinds of histories. "Rich": much credit, many Sandboxes, price changes and caps; messages of different Sandboxes are
-mixed at random, repeated, and old ones come again; idle stops are declined. "Poor": one organization whose balance and caps end again and
-again; facts come in order, deadlines on time."""
+mixed at random, repeated, and old ones come again. "Poor": one organization whose balance and caps end again and
+again; facts come in order, deadlines on time. In both, idle stops are declined."""
 import argparse
 import random
 import subprocess
@@ -217,9 +217,10 @@ class Poor:
         self.judge(at)
         rate = sum(s.rate for s in self.live())
         if rate > self.remaining - self.set_aside() and self.live():
+            self.out.append(f"exhausted org {at}")
             for start in self.live():
                 start.live = False
-            self.out.append(f"exhausted org {at}")
+                self.out.append(f"until {start.uid} {start.number} {at}")
         for start in self.open.values():
             if start.begin <= at:
                 start.seconds.append(start.live)
@@ -376,7 +377,8 @@ def main():
                 seen[" ".join([line.split()[0]] + marks)] += 1
     print(f"{intervals} intervals, {poor} of them where money was short: no difference")
     print("where money was short: " + ", ".join(f"{n} {what}" for what, n in sorted(seen.items())))
-    needed = {"exhausted", "declined", "stop balance", "stop cap", "closed waived", "refused balance", "refused maxCostUSD"}
+    needed = {"exhausted", "until", "declined", "stop balance", "stop cap", "closed waived", "refused balance",
+              "refused maxCostUSD"}
     if intervals >= 5000 and not needed <= set(seen):
         sys.exit("the histories did not reach: " + ", ".join(sorted(needed - set(seen))))
 

@@ -149,14 +149,14 @@ class Replay {
       std::cout << "error " << slot.uid.str() << ' ' << slot.start << ' ' << events.error().reason << '\n';
       return;
     }
+    for (const auto& event : events->account) {
+      account::evolve(account, event);
+      print(event);
+    }
     for (const auto& event : events->charge) {
       charge::evolve(charge, event);
       const auto bytes = codec::encode(event);
       CHECK(*codec::decode_charge(bytes.type, bytes.payload) == event, "codec of {}", bytes.type);
-      print(event);
-    }
-    for (const auto& event : events->account) {
-      account::evolve(account, event);
       print(event);
     }
     CHECK(*codec::decode_charge_state(codec::encode_state(charge)) == charge, "codec of a charge");
@@ -211,6 +211,8 @@ class Replay {
       const bool cap = s->reason == charge::StopReason::kMaxCostReached;
       std::cout << "stop " << s->slot.uid.str() << ' ' << s->slot.start << ' ' << (cap ? "cap" : "balance")
                 << ' ' << to_money_second(s->at) << '\n';
+    } else if (const auto* p = std::get_if<charge::PaidUntil>(&event)) {
+      std::cout << "until " << p->slot.uid.str() << ' ' << p->slot.start << ' ' << p->at_s << '\n';
     } else if (const auto* c = std::get_if<charge::ChargeClosed>(&event)) {
       std::cout << "closed " << c->slot.uid.str() << ' ' << c->slot.start << ' ' << c->amount.to_decimal()
                 << ' ' << c->sandbox_total.to_decimal();

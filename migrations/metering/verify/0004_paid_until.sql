@@ -1,0 +1,4 @@
+-- Verify metering:0004_paid_until
+BEGIN;
+SELECT paid_until_s FROM starts WHERE false;
+ROLLBACK;
