@@ -197,8 +197,10 @@ std::vector<SlotReport> Reconciler::reports() const {
   }
   for (const auto& [key, slot] : slots_) {
     if (!slot.record) continue;
+    std::optional<Instant> declined;
+    if (slot.record->phase == Phase::kDeclined && slot.declined) declined = slot.declined->idle_since;
     reports.push_back({key, slot.record->phase, slot.record->failure, slot.record->message,
-                       slot.record->saved, slot.activity});
+                       slot.record->saved, slot.activity, declined});
   }
   return reports;
 }

@@ -28,6 +28,7 @@ struct SlotReport {
   std::string message;
   std::optional<RestorePoint> saved;
   Activity activity;
+  std::optional<Instant> declined;  // with kDeclined: the idle_since of the stop that this answers
 };
 
 struct ReconcilerOptions {

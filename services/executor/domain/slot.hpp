@@ -35,8 +35,10 @@ struct RestorePoint {
 };
 
 struct Activity {
-  Instant last;       // the newest command start or end, or file request (GET too); open() counts as one
-  bool busy = false;  // a command runs or a file request is under way
+  // The newest command start or end, or file request (GET too); open() counts as one. While busy: now, so
+  // that whoever waits for the Sandbox to be idle starts anew.
+  Instant last;
+  bool busy = false;  // any process lives but the helper, or a file request is under way
 };
 
 enum class StopReason { kOther, kIdle, kDelete };

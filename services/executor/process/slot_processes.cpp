@@ -238,7 +238,9 @@ Activity SlotProcesses::activity() {
   auto count = client ? client->count_live(kCountPatience) : Result<uint32_t>(0u);
   std::lock_guard hold(mutex_);
   if (count) last_count_ = *count;
-  return {last_activity_, live_ > 0 || file_requests_ > 0 || last_count_ > 0};
+  const bool busy = live_ > 0 || file_requests_ > 0 || last_count_ > 0;
+  if (busy) last_activity_ = clock_.now();
+  return {last_activity_, busy};
 }
 
 }  // namespace nodus::executor

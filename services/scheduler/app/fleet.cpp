@@ -5,7 +5,7 @@ namespace {
 
 ToldSlots slots_of(const MachineRow& machine) {
   ToldSlots out;
-  for (const auto& row : machine.slots) out[row.sandbox] = {row.epoch, row.changes};
+  for (const auto& row : machine.slots) out[row.sandbox] = row.epoch;
   return out;
 }
 

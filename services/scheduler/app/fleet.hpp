@@ -12,14 +12,9 @@
 
 namespace nodus::scheduler {
 
-// What a node was told of a slot, by (epoch, changes): what it has heard when it says that it saw the
+// The slots that a node was told of, with their epochs: what it has heard when it says that it saw the
 // version.
-struct Told {
-  int64_t epoch = 0;
-  int64_t changes = 0;
-  bool operator==(const Told&) const = default;
-};
-using ToldSlots = std::unordered_map<SandboxUid, Told>;
+using ToldSlots = std::unordered_map<SandboxUid, int64_t>;
 
 class Fleet {
  public:

@@ -122,15 +122,12 @@ std::vector<NodeSync::Slot> NodeSyncs::telling(const NodeSync& sync, const Machi
     listed.insert(slot.sandbox);
     if (!matters(*want->second, slot.report.says)) continue;
     out.push_back(slot);
-    const auto told = heard.find(slot.sandbox);
-    out.back().report.heard =
-        told != heard.end() && told->second == Told{want->second->epoch, want->second->changes};
   }
   const bool rebooted = row.incarnation != sync.incarnation;
   for (const auto& slot : row.slots) {
     if (listed.contains(slot.sandbox)) continue;
     const auto told = heard.find(slot.sandbox);
-    const bool knew = told != heard.end() && told->second.epoch == slot.epoch;
+    const bool knew = told != heard.end() && told->second == slot.epoch;
     const auto says = rebooted ? NodeSays::kRebooted : NodeSays::kAbsent;
     if ((!knew && !rebooted) || !matters(slot, says)) continue;
     Report report;

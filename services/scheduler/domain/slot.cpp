@@ -96,8 +96,8 @@ Events on_report(const SlotState& s, const Report& r, Instant now) {
     }
     case NodeSays::kDeclined:
       if (s.phase != Phase::kStopping || s.stop_reason != StopReason::kIdle) return {};
-      // The words may be late and of an older order. A newer one was made knowing of that activity.
-      if (!r.heard && r.last_activity <= s.idle_since) return {};
+      // The words may be late and of an older order: a decline names the stop that it answers.
+      if (r.declined != s.idle_since) return {};
       return {Declined{ref(s, s.epoch), r.last_activity}};
     case NodeSays::kStopped:
       if (s.phase == Phase::kStopping) return release(s, "", r.message, r.restore_point, now);

@@ -151,7 +151,7 @@ struct Report {
   std::string runtime;
   std::optional<RestorePoint> restore_point;
   Instant last_activity{};
-  bool heard = false;  // with kDeclined: the node is known to have heard the order that stands now
+  Instant declined{};  // with kDeclined: the idle_since of the stop that it answers
 };
 
 using SlotCommand = std::variant<PlanStart, Fund, Refuse, Stop, Delete, Expire, Place, Report>;

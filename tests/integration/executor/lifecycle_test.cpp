@@ -204,6 +204,7 @@ TEST_P(Lifecycle, AnIdleStopIsDeclinedWhenItWasUsedSince) {
   want({idle});
   const auto declined = await(order.key, Phase::kDeclined);
   EXPECT_GT(declined.activity.last, *idle.idle_since);
+  EXPECT_EQ(declined.declined, idle.idle_since);
   EXPECT_EQ(run(order.key, "true"), 0) << "it goes on";
   want({order});
   await(order.key, Phase::kRunning);

@@ -184,6 +184,20 @@ TEST_P(SlotTest, EndsAllForAStop) {
   EXPECT_EQ(processes->find(view.key), nullptr);
 }
 
+// Or an idle stop that is declined would be due again at once.
+TEST_P(SlotTest, ABusySlotWasUsedJustNow) {
+  const auto daemon = sh("setsid sleep 1000 & exit 0");
+  EXPECT_EQ(end_of(daemon).reason, "");
+  const auto now = SystemClock().now();
+  const auto activity = processes->activity(view.key);
+  EXPECT_TRUE(activity.busy);
+  EXPECT_GE(activity.last, now);
+  ASSERT_TRUE(processes->end_all(view.key, "ParentStopped", Seconds(20)).has_value());
+  const auto quiet = processes->activity(view.key);
+  EXPECT_FALSE(quiet.busy);
+  EXPECT_EQ(quiet.last, processes->activity(view.key).last);
+}
+
 TEST_P(SlotTest, AClosedSlotEndsWhatIsOpen) {
   const auto uid = sh("sleep 1000");
   const auto slot = processes->find(view.key);

@@ -59,12 +59,13 @@ TEST(NodeReports, OnlyTheOrderThatStandsCanBeDeclined) {
   running(w, node, "u1");
   w.send("u1", Stop{1, StopReason::kIdle, w.clock.now()});
   w.synced(node);
-  node.says("u1", NodeSays::kDeclined);
+  node.declines("u1", w.clock.now());
   const auto old = node;
   w.synced(node);
   EXPECT_EQ(w.phase("u1"), Phase::kStarted);
   node.says("u1", NodeSays::kRunning);
   w.synced(node);
+  w.clock.advance(Seconds(1));
   w.send("u1", Stop{1, StopReason::kIdle, w.clock.now()});
   auto late = old;  // the same words again, as a repeated request would bring them
   ASSERT_TRUE(w.syncs.apply(late.sync));
@@ -76,7 +77,7 @@ TEST(NodeReports, OnlyTheOrderThatStandsCanBeDeclined) {
   w.expect_rebuilds("u1");
 }
 
-// A node may report beside its long poll, with version 0, for an answer at once.
+// A node may report beside its long poll, with version 0, for an answer at once; its clock need not agree.
 TEST(NodeReports, ADeclineIsHeardBesideThePoll) {
   World w;
   Node node;
@@ -84,9 +85,9 @@ TEST(NodeReports, ADeclineIsHeardBesideThePoll) {
   running(w, node, "u1");
   w.send("u1", Stop{1, StopReason::kIdle, w.clock.now()});
   w.synced(node);
-  node.says("u1", NodeSays::kDeclined);
+  node.declines("u1", w.clock.now());
   node.sync.seen_version = 0;
-  node.sync.slots[0].report.last_activity = w.clock.now() + Seconds(1);
+  node.sync.slots[0].report.last_activity = w.clock.now() - Seconds(1);
   w.synced(node);
   EXPECT_EQ(w.phase("u1"), Phase::kStarted);
 }

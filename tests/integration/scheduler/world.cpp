@@ -74,6 +74,12 @@ Node& Node::all_say(NodeSays what) {
   return *this;
 }
 
+Node& Node::declines(const std::string& uid, Instant idle_since) {
+  for (auto& slot : sync.slots)
+    if (slot.sandbox.str() == uid) slot.report.declined = idle_since;
+  return says(uid, NodeSays::kDeclined);
+}
+
 Node& Node::forgets(const std::string& uid) {
   std::erase_if(sync.slots, [&](const auto& slot) { return slot.sandbox.str() == uid; });
   return *this;

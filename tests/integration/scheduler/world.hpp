@@ -32,6 +32,7 @@ class Node {
   void hears(const MachineRow& told);
   Node& says(const std::string& uid, NodeSays what);
   Node& all_say(NodeSays what);
+  Node& declines(const std::string& uid, Instant idle_since);
   Node& forgets(const std::string& uid);
   Node& reboots();
 

@@ -94,8 +94,8 @@ TEST(ChannelCodec, RefusesWhatCannotBeWithoutDestroyingIt) {
 TEST(ChannelCodec, SaysAllThatIsTrue) {
   const NodeIdentity node{"m1", "i1", "h:1", {8000, 2, 3}, "runsc", "dev", "dev"};
   const SlotReport report{
-      {SandboxUid("u"), 4},  Phase::kStopped, "", "", RestorePoint{"o", "s", 5, from_micros(6)},
-      {from_micros(7), true}};
+      {SandboxUid("u"), 4},   Phase::kStopped, "", "", RestorePoint{"o", "s", 5, from_micros(6)},
+      {from_micros(7), true}, from_micros(8)};
   pb::SyncRequest request;
   ASSERT_TRUE(request.ParseFromString(encode_sync(node, 12, {report})));
   EXPECT_EQ(request.machine(), "m1");
@@ -105,6 +105,7 @@ TEST(ChannelCodec, SaysAllThatIsTrue) {
   EXPECT_EQ(request.slots(0).restore_point().size_bytes(), 5);
   EXPECT_EQ(request.slots(0).last_activity_at_us(), 7);
   EXPECT_TRUE(request.slots(0).busy());
+  EXPECT_EQ(request.slots(0).declined_idle_since_us(), 8);
 }
 
 }  // namespace

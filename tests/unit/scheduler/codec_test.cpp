@@ -62,6 +62,7 @@ TEST(SlotCodec, ReplayedEventsGiveTheStateOfTheHeadRow) {
   running.runtime = "runsc";
   Report declined{kMachine, 1, NodeSays::kDeclined};
   declined.last_activity = kT0 + Seconds(1);
+  declined.declined = kT0;
   const std::vector<std::pair<SlotCommand, SlotContext>> story = {{PlanStart{full_order()}, full},
                                                                   {Fund{2}, full},
                                                                   {Place{2}, room},

@@ -55,7 +55,7 @@ class Driver {
     r.epoch = state.epoch;
     r.says = says;
     r.runtime = "runsc";
-    r.heard = true;
+    r.declined = state.idle_since;
     return r;
   }
 };

@@ -96,7 +96,7 @@ class World {
     r.machine = below(10) == 0 ? MachineId("m" + std::to_string(below(kMachines))) : s.machine;
     r.epoch = below(6) == 0 ? static_cast<int64_t>(below(4)) : s.epoch;
     r.says = static_cast<NodeSays>(below(8));
-    r.heard = below(2) == 0;
+    r.declined = below(2) == 0 ? s.idle_since : kNever;
     if (r.says == NodeSays::kAbsent && below(2) == 0) r.says = NodeSays::kRunning;
     return r;
   }

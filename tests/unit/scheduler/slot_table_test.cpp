@@ -71,8 +71,8 @@ Outcome send(const std::string& message, Driver& d) {
       {"node DECLINED, of an older order",
        [&] {
          Report r = d.report(NodeSays::kDeclined);
-         r.heard = false;
-         r.last_activity = kT0;
+         r.declined = kT0 - Seconds(1);
+         r.last_activity = kT0 + Seconds(3600);  // however new
          return d.when(r);
        }},
       {"node STOPPING", [&] { return node(NodeSays::kStopping); }},

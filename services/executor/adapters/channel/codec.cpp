@@ -49,6 +49,7 @@ std::string encode_sync(const NodeIdentity& node, int64_t seen_version,
     status.set_message(slot.message);
     status.set_busy(slot.activity.busy);
     status.set_last_activity_at_us(to_micros(slot.activity.last));
+    if (slot.declined) status.set_declined_idle_since_us(to_micros(*slot.declined));
     if (!slot.saved) continue;
     auto& point = *status.mutable_restore_point();
     point.set_object(slot.saved->object);

@@ -105,6 +105,7 @@ Result<NodeSync> from_sync(std::string_view body) {
     r.runtime = sync.runtime;
     if (slot.has_restore_point()) r.restore_point = get(slot.restore_point());
     r.last_activity = at(slot.last_activity_at_us());
+    r.declined = at(slot.declined_idle_since_us());
     sync.slots.push_back({SandboxUid(slot.sandbox_uid()), std::move(r)});
   }
   return sync;
