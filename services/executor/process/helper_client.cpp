@@ -23,7 +23,7 @@ namespace {
 using helper::Kind;
 using helper::Reader;
 using helper::Writer;
-constexpr size_t kQueueLimit = 8u << 20;
+constexpr size_t kOfferLimit = 8u << 20, kSendLimit = 16u << 20;
 constexpr size_t kReadSize = 128u << 10;
 constexpr int kReconnectFirst_ms = 5, kReconnectMost_ms = 500;
 }  // namespace
@@ -89,7 +89,7 @@ struct HelperClient::State {
 
   mutable std::mutex mutex;
   mutable std::condition_variable changed;
-  bool stopping = false, is_connected = false;
+  bool stopping = false, is_connected = false, overrun = false;
   std::atomic<bool> tick = true;
   std::string queue;
   uint64_t last_tag = 0;
@@ -111,6 +111,7 @@ int HelperClient::State::time_left_ms() const {
 void HelperClient::State::set_connected(bool is) {
   std::lock_guard hold(mutex);
   is_connected = is;
+  overrun = false;
   if (!is) queue.clear();
   changed.notify_all();
 }
@@ -149,7 +150,7 @@ void HelperClient::State::converse() {
 bool HelperClient::State::turn() {
   {
     std::lock_guard hold(mutex);
-    if (stopping) return false;
+    if (stopping || overrun) return false;
     if (sent == sending.size()) {
       sending.clear();
       sent = 0;
@@ -270,12 +271,22 @@ bool HelperClient::wait_connected(Millis patience) const {
   return state_->changed.wait_for(hold, patience, [&] { return state_->is_connected; });
 }
 
-bool HelperClient::send(std::string_view frame) {
+bool HelperClient::offer(std::string_view frame) {
   std::lock_guard hold(state_->mutex);
-  if (!state_->is_connected || state_->queue.size() + frame.size() > kQueueLimit) return false;
+  if (!state_->is_connected || state_->queue.size() + frame.size() > kOfferLimit) return false;
   state_->queue += frame;
   state_->wake();
   return true;
+}
+
+void HelperClient::send(std::string_view frame) {
+  std::lock_guard hold(state_->mutex);
+  if (!state_->is_connected) return;
+  if (state_->queue.size() + frame.size() > kSendLimit)
+    state_->overrun = true;
+  else
+    state_->queue += frame;
+  state_->wake();
 }
 
 Result<uint32_t> HelperClient::count_live(Millis patience) {

@@ -49,8 +49,11 @@ class HelperClient {
   ~HelperClient();
 
   bool wait_connected(Millis patience) const;
-  // Queues a frame; false when there is no connection or 8 MiB wait already.
-  bool send(std::string_view frame);
+  // Queues a large frame; false when there is no connection or 8 MiB wait already: offer it again.
+  bool offer(std::string_view frame);
+  // Queues a small one; without a connection it is nothing. When 16 MiB wait the connection is given up, so
+  // that `connected` repeats all: while there is a connection nothing is lost in silence.
+  void send(std::string_view frame);
   // Live processes inside, other than the helper. kill_all ends them first; repeat until 0.
   Result<uint32_t> count_live(Millis patience);
   Result<uint32_t> kill_all(Millis patience);

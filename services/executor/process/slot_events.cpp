@@ -13,6 +13,7 @@ using helper::Kind;
 using helper::Writer;
 namespace {
 constexpr Millis kLongest{60'000};
+constexpr Millis kOfferAgain{20};                    // to a helper whose queue was full
 constexpr uint64_t kImpossible = uint64_t{1} << 60;  // an offset that no helper of ours sends
 
 Instant instant_before(const Clock& clock, Millis age) {
@@ -103,7 +104,8 @@ void SlotProcesses::connected(const std::string&, const std::vector<HelperComman
   for (auto& [uid, command] : commands_) {
     if (command->record.ended || is_known(uid)) continue;
     if (!command->spawn_frame.empty() && command->record.kill_reason.empty()) {
-      client_->send(command->spawn_frame);
+      command->sent = client_->offer(command->spawn_frame);
+      if (!command->sent) client_->wake();
       continue;
     }
     const bool began = command->record.started_at != Instant{};
@@ -186,6 +188,15 @@ void SlotProcesses::send_kill(Command& command) {
   }
 }
 
+void SlotProcesses::offer(Command& command) {
+  const auto& why = command.record.kill_reason;
+  if (!why.empty())
+    finish(command,
+           {why, 126, "The command was ended before the Sandbox had room to start it.", clock_.now()});
+  else if (client_)
+    command.sent = client_->offer(command.spawn_frame);
+}
+
 Millis SlotProcesses::on_time() {
   std::lock_guard hold(mutex_);
   const Micros now = clock_.boot();
@@ -202,8 +213,11 @@ Millis SlotProcesses::on_time() {
     } else if (now >= command->kill_due) {
       send_kill(*command);
     }
+    if (unsent(*command)) offer(*command);
+    if (command->record.ended) continue;
     next = std::min(next,
                     command->record.kill_reason.empty() ? command->record.deadline_boot : command->kill_due);
+    if (unsent(*command)) next = std::min<Micros>(next, now + kOfferAgain);
   }
   return std::chrono::ceil<Millis>(std::max(next - now, Micros(0)));
 }

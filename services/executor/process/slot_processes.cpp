@@ -147,7 +147,7 @@ Result<void> SlotProcesses::start(const CommandRequest& request) {
   commands_[request.uid] = command;
   ++live_;
   last_activity_ = clock_.now();
-  client_->send(command->spawn_frame);  // without a connection it goes out with the next one
+  command->sent = client_->offer(command->spawn_frame);  // or on_time() and connected() offer it again
   client_->wake();
   return {};
 }

@@ -65,6 +65,7 @@ class SlotProcesses final : private HelperListener {
     CommandRecord record;
     std::shared_ptr<OutputFile> output;
     std::string spawn_frame;             // until the helper has answered
+    bool sent = false;                   // the spawn frame, on some connection; false: it surely never began
     bool cut = false;                    // more output came than is kept
     std::optional<CommandEnd> late_end;  // it ended, but that could not be recorded yet
     Micros kill_due{0};                  // on the boot clock, with kill_reason
@@ -83,6 +84,8 @@ class SlotProcesses final : private HelperListener {
   Result<void> save(const Command& command) const;
   bool finish(Command& command, CommandEnd end);  // false: it could not be recorded; on_time() repeats
   void forget(const std::string& uid);
+  bool unsent(const Command& command) const { return !command.spawn_frame.empty() && !command.sent; }
+  void offer(Command& command);  // ends it when it was killed before it was sent
   void order_kill(Command& command, const std::string& reason);
   void send_kill(Command& command);
   void prune();

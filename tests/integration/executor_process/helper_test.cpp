@@ -87,15 +87,15 @@ class HelperTest : public testing::TestWithParam<Runtime> {
   }
   std::string spawn(std::vector<std::string> argv, std::string cwd = "", std::string input = "") {
     const std::string uid = random_uuid();
-    EXPECT_TRUE(client->send(Writer(Kind::kSpawn)
-                                 .text(uid)
-                                 .u32(test::kUser)
-                                 .u32(test::kUser)
-                                 .texts(argv)
-                                 .texts({"PATH=/bin:/usr/bin", "HOME=" + sandbox->inside()})
-                                 .text(cwd.empty() ? sandbox->inside() : cwd)
-                                 .text(input)
-                                 .take()));
+    EXPECT_TRUE(client->offer(Writer(Kind::kSpawn)
+                                  .text(uid)
+                                  .u32(test::kUser)
+                                  .u32(test::kUser)
+                                  .texts(argv)
+                                  .texts({"PATH=/bin:/usr/bin", "HOME=" + sandbox->inside()})
+                                  .text(cwd.empty() ? sandbox->inside() : cwd)
+                                  .text(input)
+                                  .take()));
     return uid;
   }
   Recorder::Heard run(std::vector<std::string> argv, std::string cwd = "", std::string input = "") {
