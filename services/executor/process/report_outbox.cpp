@@ -4,6 +4,7 @@
 
 #include "libs/base/check.hpp"
 #include "libs/base/random.hpp"
+#include "libs/telemetry/log.hpp"
 #include "nodus/node/v1/channel.pb.h"
 #include "services/executor/process/command.hpp"
 
@@ -11,6 +12,8 @@ namespace nodus::executor {
 namespace fs = std::filesystem;
 namespace {
 constexpr size_t kReportLimit = 64 * 1024;
+constexpr size_t kHeldLimit = 16'384;  // about 8 MiB
+constexpr Millis kLongest{60'000};
 constexpr std::string_view kSuffix = ".report";
 }  // namespace
 
@@ -30,9 +33,10 @@ ReportOutbox::~ReportOutbox() {
   }
   changed_.notify_all();
   thread_.join();
+  (void)write_held();
 }
 
-Result<void> ReportOutbox::put(const EndReport& report) {
+static std::string encode_report(const EndReport& report) {
   node::v1::ProcessReport message;
   message.set_process_uid(report.process_uid);
   message.set_sandbox_uid(report.sandbox_uid);
@@ -42,8 +46,15 @@ Result<void> ReportOutbox::put(const EndReport& report) {
   message.set_message(report.message);
   message.set_started_at_us(to_micros(report.started_at));
   message.set_ended_at_us(to_micros(report.ended_at));
-  auto written = write_small_file(options_.directory / (report.process_uid + std::string(kSuffix)),
-                                  message.SerializeAsString());
+  return message.SerializeAsString();
+}
+
+Result<void> ReportOutbox::write(const std::string& name, const std::string& bytes) const {
+  return write_small_file(options_.directory / name, bytes);
+}
+
+Result<void> ReportOutbox::put(const EndReport& report) {
+  auto written = write(report.process_uid + std::string(kSuffix), encode_report(report));
   if (!written) return written;
   {
     std::lock_guard hold(mutex_);
@@ -51,6 +62,26 @@ Result<void> ReportOutbox::put(const EndReport& report) {
   }
   changed_.notify_all();
   return {};
+}
+
+void ReportOutbox::keep(const EndReport& report) {
+  if (put(report)) return;
+  {
+    std::lock_guard hold(mutex_);
+    if (held_.size() >= kHeldLimit) {
+      log::error("process.report_lost", {{"process", report.process_uid}});
+      return;
+    }
+    held_[report.process_uid + std::string(kSuffix)] = encode_report(report);
+    nudged_ = true;
+  }
+  changed_.notify_all();
+}
+
+bool ReportOutbox::write_held() {
+  std::lock_guard hold(mutex_);
+  while (!held_.empty() && write(held_.begin()->first, held_.begin()->second)) held_.erase(held_.begin());
+  return held_.empty();
 }
 
 std::vector<std::string> ReportOutbox::pending() const {
@@ -88,8 +119,9 @@ void ReportOutbox::set_aside(const std::string& name) {
 
 // Answers how long to wait before the next try; zero: there may be more to send.
 Millis ReportOutbox::turn(Millis pause) {
+  const bool all_written = write_held();
   const auto names = pending();
-  if (names.empty()) return Millis(60'000);
+  if (names.empty()) return all_written ? kLongest : pause;
   const size_t count = std::min(names.size(), batch_);
   auto posted = post_(encode(names, count));
   if (posted) {
@@ -113,7 +145,7 @@ void ReportOutbox::run() {
       nudged_ = false;
     }
     const Millis wait = turn(pause);
-    const bool failed = wait > Millis(0) && wait != Millis(60'000);
+    const bool failed = wait > Millis(0) && wait != kLongest;
     pause = failed ? std::min(pause * 2, options_.last_pause) : options_.first_pause;
     std::unique_lock hold(mutex_);
     // After a failure new reports do not hurry the next try.

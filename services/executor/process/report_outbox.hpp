@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -46,11 +47,15 @@ class ReportOutbox {
 
   // On disk when it returns.
   Result<void> put(const EndReport& report);
+  // For an end that nobody will repeat: when it cannot be written it is held in memory, and written later.
+  void keep(const EndReport& report);
   size_t waiting() const;
 
  private:
   void run();
   Millis turn(Millis pause);
+  Result<void> write(const std::string& name, const std::string& bytes) const;
+  bool write_held();  // false: some still cannot be written
   std::vector<std::string> pending() const;
   std::string encode(const std::vector<std::string>& names, size_t count) const;
   void set_aside(const std::string& name);
@@ -61,6 +66,7 @@ class ReportOutbox {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false, nudged_ = true;
+  std::map<std::string, std::string> held_;  // by file name
   std::thread thread_;
 };
 

@@ -32,15 +32,25 @@ Result<void> SlotProcesses::save(const Command& command) const {
 
 // The report first: a crash in between repeats the end, it does not forget it.
 bool SlotProcesses::finish(Command& command, CommandEnd end) {
-  auto& record = command.record;
-  const EndReport report{record.uid,  slot_.key.sandbox.str(), slot_.key.epoch, end.reason, end.exit_code,
-                         end.message, record.started_at,       end.at};
-  if (failpoint("process.before_report") || !outbox_.put(report)) {
-    log::error("process.end_not_recorded", {{"process", record.uid}, {"sandbox", slot_.key.sandbox.str()}});
+  if (failpoint("process.before_report") || !outbox_.put(report_of(command, end))) {
+    log::error("process.end_not_recorded",
+               {{"process", command.record.uid}, {"sandbox", slot_.key.sandbox.str()}});
     command.late_end = std::move(end);
     return false;
   }
   failpoint("process.reported");
+  settle(command, std::move(end));
+  return true;
+}
+
+EndReport SlotProcesses::report_of(const Command& command, const CommandEnd& end) const {
+  const auto& record = command.record;
+  return {record.uid,  slot_.key.sandbox.str(), slot_.key.epoch, end.reason, end.exit_code,
+          end.message, record.started_at,       end.at};
+}
+
+void SlotProcesses::settle(Command& command, CommandEnd end) {
+  auto& record = command.record;
   record.ended = true;
   record.end = std::move(end);
   command.late_end.reset();
@@ -56,7 +66,6 @@ bool SlotProcesses::finish(Command& command, CommandEnd end) {
   prune();
   settled_.notify_all();
   changed_(record.uid);
-  return true;
 }
 
 void SlotProcesses::forget(const std::string& uid) {

@@ -225,7 +225,11 @@ void SlotProcesses::close(const std::string& reason) {
     HelperEnd killed;
     killed.how = helper::How::kSignaled;
     killed.value = SIGKILL;
-    finish(*command, command->late_end.value_or(judge_end(command->record, killed, clock_.now())));
+    const auto end = command->late_end.value_or(judge_end(command->record, killed, clock_.now()));
+    if (finish(*command, end)) continue;
+    // Nobody would repeat it: the outbox goes on trying, and whoever reads the output hears the end.
+    outbox_.keep(report_of(*command, end));
+    settle(*command, end);
   }
 }
 

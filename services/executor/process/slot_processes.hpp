@@ -83,6 +83,8 @@ class SlotProcesses final : private HelperListener {
   size_t live() const;
   Result<void> save(const Command& command) const;
   bool finish(Command& command, CommandEnd end);  // false: it could not be recorded; on_time() repeats
+  void settle(Command& command, CommandEnd end);  // its report is on its way
+  EndReport report_of(const Command& command, const CommandEnd& end) const;
   void forget(const std::string& uid);
   bool unsent(const Command& command) const { return !command.spawn_frame.empty() && !command.sent; }
   void offer(Command& command);  // ends it when it was killed before it was sent

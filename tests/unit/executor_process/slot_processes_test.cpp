@@ -146,5 +146,18 @@ TEST_F(SlotProcessesTest, ACommandThatTheHelperHasNoRoomForWaitsOrEnds) {
   for (const auto& uid : uids) EXPECT_FALSE(slot->view(uid)->ended);
 }
 
+TEST_F(SlotProcessesTest, AClosedSlotEndsItsCommandsAlsoWhenNothingCanBeRecorded) {
+  const auto uid = start(1);
+  EXPECT_EQ(helper->read_spawns(1), std::set<std::string>{uid});
+  fs::rename(directory / "outbox", directory / "away");
+  const int before = changes;
+  slot->close("ParentStopped");
+  EXPECT_TRUE(slot->view(uid)->ended);
+  EXPECT_EQ(slot->view(uid)->end.reason, "ParentStopped");
+  EXPECT_GT(changes, before) << "whoever waits for the end is woken";
+  fs::rename(directory / "away", directory / "outbox");
+  EXPECT_TRUE(is_reported(uid, "ParentStopped"));
+}
+
 }  // namespace
 }  // namespace nodus::executor
