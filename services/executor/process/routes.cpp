@@ -105,14 +105,26 @@ awaitable<void> start_process(const Context& context, http::Exchange& exchange) 
     Error error{Code::kInvalid, "Invalid", "offset: a number of bytes, 0 or more.", {}, {}, {}};
     co_return co_await refuse(exchange, error);
   }
+  const std::string attaching = exchange.request().query_value("attach").value_or("0");
+  if (attaching != "0" && attaching != "1") {
+    Error error{Code::kInvalid, "Invalid", "attach: 1, or not given.", {}, {}, {}};
+    co_return co_await refuse(exchange, error);
+  }
+  const bool attach = attaching == "1";  // never starts it
   auto body = co_await exchange.read_body(kExecBodyLimit);
   if (!body) co_return co_await refuse(exchange, body.error());
   auto request = parse_exec_request(*body);
   if (!request) co_return co_await refuse(exchange, request.error());
-  Result<void> started;
-  auto ran = co_await exchange.run_blocking([&] { started = (*slot)->start(*request); });
-  if (ran) ran = std::move(started);
-  if (!ran) co_return co_await refuse(exchange, ran.error());
+  if (attach && !(*slot)->view(request->uid)) {
+    Error error{Code::kNotFound, "ProcessUnknown", "The node does not know the command.", {}, {}, {}};
+    co_return co_await refuse(exchange, error);
+  }
+  if (!attach) {
+    Result<void> started;
+    auto ran = co_await exchange.run_blocking([&] { started = (*slot)->start(*request); });
+    if (ran) ran = std::move(started);
+    if (!ran) co_return co_await refuse(exchange, ran.error());
+  }
   co_await stream_frames(context, exchange, *slot, request->uid, static_cast<uint64_t>(*offset));
 }
 

@@ -117,6 +117,19 @@ TEST_P(RoutesTest, StreamsACommandAndItsEnd) {
   }
 }
 
+TEST_P(RoutesTest, AttachingNeverStarts) {
+  const auto url = base() + "processes";
+  const auto body = command(random_uuid(), "echo once");
+  const auto unknown = call("POST", url + "?attach=1", body);
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_EQ(unknown.headers.get("X-Nodus-Reason"), "ProcessUnknown");
+  EXPECT_EQ(read_frames(call("POST", url + "?attach=0", body).body).out, "once\n");
+  const auto attached = read_frames(call("POST", url + "?attach=1&offset=1", body).body);
+  EXPECT_EQ(attached.out, "nce\n");
+  EXPECT_EQ(attached.last.at("end").at("exitCode"), 0);
+  EXPECT_EQ(call("POST", url + "?attach=yes", body).status, 422);
+}
+
 TEST_P(RoutesTest, ManyListenersHearTheSame) {
   const auto body = command(random_uuid(), "seq 1 200000");
   std::vector<std::string> digests(6);
