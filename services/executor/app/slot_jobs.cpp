@@ -24,9 +24,8 @@ Result<void> Reconciler::start(const SlotKey& key) {
       std::vector<int> used;
       for (const auto& [other, entry] : slots_)
         if (entry.record) used.push_back(entry.record->network_index);
-      auto index = host_.take_network_index(used);
-      if (!index) return std::unexpected(index.error());
-      record = SlotRecord{.order = *order, .network_index = *index};
+      const auto index = host_.take_network_index(used);
+      record = SlotRecord{.order = *order, .network_index = index.value_or(kNoNetwork)};
       slot.record = record;
       note_change();
     }
@@ -41,6 +40,8 @@ Result<void> Reconciler::start(const SlotKey& key) {
   done = records_.create(record);
   timer.done("intent");
   failpoint("node.after_intent");
+  if (done && record.network_index == kNoNetwork)
+    done = fail(Code::kUnavailable, "StartFailed", "The machine has no free network address.");
   if (done) done = launch(record);
   if (done) return {};
   record.failure = "StartFailed";

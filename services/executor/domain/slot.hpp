@@ -73,10 +73,12 @@ enum class Phase {
   kFailed,    // torn down
 };
 
+inline constexpr int kNoNetwork = 0;  // a network index that no slot has
+
 // What is kept of a slot across restarts of nodusd.
 struct SlotRecord {
-  Order order;            // as first heard; of a later order only `stop` and its reasons count
-  int network_index = 0;  // of the address pair; see adapters/linux/network.hpp
+  Order order;                     // as first heard; of a later order only `stop` and its reasons count
+  int network_index = kNoNetwork;  // of the address pair; see adapters/linux/network.hpp
   Phase phase = Phase::kStarting;
   bool ran = false;      // it was Running once, so there may be something to save
   bool discard = false;  // save nothing: deleted, told to destroy, or it can never be saved
