@@ -69,6 +69,31 @@ TEST_F(SlotStoreTest, RemovesADirectoryWithoutAnIntentAndRefusesADamagedOne) {
   EXPECT_FALSE(store.load());
 }
 
+// What a power cut leaves of a state that was not flushed.
+TEST_F(SlotStoreTest, ASlotWithADamagedStateIsToBeDestroyedAndHoldsUpNobody) {
+  SlotStore store(directory_);
+  auto lost = record();
+  auto other = record();
+  other.order.key.epoch = 4;
+  for (const char* left : {"", "{", "[]", R"({"phase":77,"ran":true})"}) {
+    ASSERT_TRUE(store.create(lost));
+    ASSERT_TRUE(store.create(other));
+    ASSERT_TRUE(linux::write_file(store.directory(lost.order.key) / "state.json", left));
+    const auto loaded = store.load();
+    ASSERT_TRUE(loaded) << left;
+    ASSERT_EQ(loaded->size(), 2U);
+    for (const auto& slot : *loaded) {
+      if (slot == other) continue;
+      EXPECT_EQ(slot.order, lost.order);
+      EXPECT_EQ(slot.network_index, lost.network_index);
+      EXPECT_EQ(static_cast<int>(slot.phase), static_cast<int>(Phase::kStopping));
+      EXPECT_TRUE(slot.discard);
+      EXPECT_FALSE(slot.ran);
+      EXPECT_EQ(slot.failure, "Crashed");
+    }
+  }
+}
+
 TEST_F(SlotStoreTest, TheIncarnationLastsAsLongAsTheBoot) {
   const auto first = *SlotStore(directory_).incarnation();
   EXPECT_EQ(*SlotStore(directory_).incarnation(), first);

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <boost/json.hpp>
+#include <stdexcept>
 
 #include "libs/base/random.hpp"
 #include "libs/linux/files.hpp"
+#include "libs/telemetry/log.hpp"
 
 namespace nodus::executor {
 namespace fs = std::filesystem;
@@ -78,7 +80,9 @@ static json::object state_json(const SlotRecord& record) {
 }
 
 static void read_state(const json::value& value, SlotRecord& record) {
-  record.phase = static_cast<Phase>(value.at("phase").to_number<int>());
+  const int phase = value.at("phase").to_number<int>();
+  if (phase < 0 || phase > static_cast<int>(Phase::kFailed)) throw std::out_of_range("phase");
+  record.phase = static_cast<Phase>(phase);
   record.ran = value.at("ran").as_bool();
   record.discard = value.at("discard").as_bool();
   record.failure = text_of(value.at("failure"));
@@ -90,6 +94,24 @@ SlotStore::SlotStore(fs::path state_directory) : state_(std::move(state_director
 
 fs::path SlotStore::directory(const SlotKey& slot) const {
   return state_ / "slots" / slot.text();
+}
+
+// Not every state is flushed, so a power cut may leave an empty file. How far the slot came is not known
+// then: it is destroyed, and the machine goes on with the others.
+static void read_state_or_give_up(const fs::path& path, SlotRecord& record) {
+  auto bytes = linux::read_file(path);
+  if (!bytes) return;  // cut off before its first state
+  const SlotRecord begun = record;
+  try {
+    read_state(json::parse(*bytes), record);
+  } catch (const std::exception& fault) {
+    log::error("slot.state.unreadable", {{"slot", record.order.key.text()}, {"message", fault.what()}});
+    record = begun;
+    record.phase = Phase::kStopping;
+    record.discard = true;
+    record.failure = "Crashed";
+    record.message = "The machine lost the state of the Sandbox.";
+  }
 }
 
 Result<void> SlotStore::create(const SlotRecord& record) {
@@ -132,8 +154,7 @@ Result<std::vector<SlotRecord>> SlotStore::load() {
         continue;
       }
       read_intent(json::parse(*intent), record);
-      if (auto state = linux::read_file(it->path() / "state.json"); state)
-        read_state(json::parse(*state), record);
+      read_state_or_give_up(it->path() / "state.json", record);
       records.push_back(std::move(record));
     } catch (const std::exception& fault) {
       return fail(Code::kInternal, "StateUnreadable",
