@@ -148,13 +148,14 @@ class PostgresReadModel final : public ReadModel {
     });
   }
 
-  Result<std::vector<WaitingStart>> waiting(int limit) override {
+  Result<std::vector<WaitingStart>> waiting(int per_org) override {
     return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<WaitingStart>> {
       std::vector<WaitingStart> out;
-      for (const auto& row :
-           tx.exec_params("SELECT sandbox_uid, start, org, cpu_milli, memory_bytes, disk_bytes "
-                          "FROM waiting_starts ORDER BY since_us, sandbox_uid LIMIT $1",
-                          limit))
+      for (const auto& row : tx.exec_params(
+               "SELECT sandbox_uid, start, org, cpu_milli, memory_bytes, disk_bytes FROM (SELECT *, "
+               "row_number() OVER (PARTITION BY org ORDER BY since_us, sandbox_uid) AS place "
+               "FROM waiting_starts) w WHERE place <= $1 ORDER BY since_us, sandbox_uid",
+               per_org))
         out.push_back({SandboxUid(row[0].as<std::string>()),
                        row[1].as<int64_t>(),
                        OrgId(row[2].as<std::string>()),

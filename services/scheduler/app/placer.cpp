@@ -6,7 +6,7 @@
 namespace nodus::scheduler {
 namespace {
 
-constexpr int kScan = 512;
+constexpr int kScan = 512;  // of each organization; all that wait are bounded by SlotsOptions
 constexpr Millis kIdle{1'000};
 
 }  // namespace

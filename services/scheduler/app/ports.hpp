@@ -73,7 +73,8 @@ class ReadModel {
   virtual Result<std::optional<MachineRow>> machine(const MachineId& machine) = 0;
   virtual Result<std::vector<MachineRow>> machines() = 0;  // by id, without their slots
   virtual Result<void> machine_seen(const MachineId& machine, Instant at) = 0;
-  virtual Result<std::vector<WaitingStart>> waiting(int limit) = 0;  // oldest first
+  // The oldest of each organization, so that nobody waits behind another's queue; oldest first.
+  virtual Result<std::vector<WaitingStart>> waiting(int per_org) = 0;
   virtual Result<int64_t> waiting_count() = 0;
   virtual Result<std::vector<DueOffer>> due_offers(Instant now, int limit) = 0;  // longest overdue first
   virtual Result<std::optional<Instant>> next_due() = 0;

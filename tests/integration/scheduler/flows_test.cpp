@@ -105,6 +105,23 @@ TEST(Flows, AFullMachineTakesNoMoreAndFreedRoomGoesToTheOldest) {
   EXPECT_EQ(told.used, told.capacity);
 }
 
+TEST(Flows, NobodyWaitsBehindAnotherOrganizationsQueue) {
+  World w;
+  ASSERT_TRUE(w.pool.with_tx([](pqxx::work& tx) -> Result<void> {
+    tx.exec0(
+        "INSERT INTO waiting_starts (sandbox_uid, start, org, cpu_milli, memory_bytes, disk_bytes, since_us) "
+        "SELECT 'other-' || n, 1, 'other', 1, 1, 1, n FROM generate_series(1, 2000) n");
+    return {};
+  }));
+  w.plan("u1");
+  w.send("u1", Fund{1});
+  EXPECT_EQ(w.phase("u1"), Phase::kFunded);
+  Node node;
+  w.synced(node);
+  w.run_placer();
+  EXPECT_EQ(w.phase("u1"), Phase::kReserved);
+}
+
 TEST(Flows, TooManyWaitingStartsLapseAtOnce) {
   World w;
   w.slots.waiting_count(100);
