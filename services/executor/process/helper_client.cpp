@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -29,25 +30,22 @@ constexpr int kReconnectFirst_ms = 5, kReconnectMost_ms = 500;
 }  // namespace
 
 int connect_unix(const std::filesystem::path& path) {
-  const int directory = open(path.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) return -1;
+  const int target = open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  if (target < 0) return -1;
+  struct stat info{};
+  int error = fstat(target, &info) < 0 ? errno : S_ISSOCK(info.st_mode) ? 0 : ENOTSOCK;
+  int fd = error ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (!error && fd < 0) error = errno;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string text = "/proc/self/fd/" + std::to_string(directory) + "/" + path.filename().string();
-  if (text.size() >= sizeof address.sun_path) {
-    close(directory);
-    return errno = ENAMETOOLONG, -1;
-  }
+  const std::string text = "/proc/self/fd/" + std::to_string(target);
   std::copy(text.begin(), text.end(), address.sun_path);
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd >= 0 && connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) < 0) {
-    const int error = errno;
+    error = errno;
     close(fd);
     fd = -1;
-    errno = error;
   }
-  const int error = errno;
-  close(directory);
+  close(target);
   errno = error;
   return fd;
 }

@@ -64,7 +64,8 @@ class HelperClient {
   std::unique_ptr<State> state_;
 };
 
-// Connects to the Unix socket at `path`, however long the path is. Nonblocking, close-on-exec; -1 and errno.
+// Connects to the Unix socket at `path`, however long the path is; never through a link in its place.
+// Nonblocking, close-on-exec; -1 and errno.
 int connect_unix(const std::filesystem::path& path);
 
 }  // namespace nodus::executor

@@ -136,6 +136,15 @@ TEST_P(HelperTest, IsOutOfTheCommandsReach) {
   EXPECT_EQ(run({"cat", "/proc/self/oom_score_adj"}).end->value, 0u);
 }
 
+TEST_P(HelperTest, IsReachedByItsSocketOnly) {
+  const auto link = sandbox->directory() / "link";
+  std::filesystem::create_symlink(sandbox->socket(), link);
+  EXPECT_EQ(connect_unix(link), -1);
+  EXPECT_EQ(errno, ENOTSOCK);
+  EXPECT_EQ(connect_unix(sandbox->directory() / "missing"), -1);
+  EXPECT_EQ(errno, ENOENT);
+}
+
 // Whatever arrives at its socket, it goes on.
 TEST_P(HelperTest, OutlivesNonsense) {
   for (int i = 0; i < 200; ++i) {
