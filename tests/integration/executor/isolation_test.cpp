@@ -117,14 +117,44 @@ TEST_P(Isolation, OpenReachesPublicAddressesOnly) {
   EXPECT_EQ(exec("#get 203.0.113.7 80").out, "hello\n");
   EXPECT_EQ(on_machine(NODUS_PROBE_INIT " get 10.99.0.7 80").out, "hello\n") << "the control sees nothing";
   const auto pool = *AddressPool::parse("10.217.0.0/20");
-  for (const auto& address : {std::string("10.99.0.7"), std::string("169.254.169.254"),
-                              std::string("198.18.0.1"), linux::format_ipv4(pool.host(record.network_index))})
+  for (const auto& address :
+       {std::string("10.99.0.7"), std::string("169.254.169.254"), std::string("168.63.129.16"),
+        std::string("198.18.0.1"), linux::format_ipv4(pool.host(record.network_index))})
     EXPECT_NE(exec("#get " + address + " 80").exit_code, 0) << address;
   auto traffic = node_.host().network().firewall().traffic();
   ASSERT_TRUE(traffic) << traffic.error().message;
   EXPECT_GT((*traffic)[record.network_index].in_bytes, 0);
   EXPECT_GT((*traffic)[record.network_index].out_bytes, 0);
   EXPECT_GE((*traffic)[record.network_index].denied_packets, 3);
+}
+
+// As when a removal was cut off and the index is used again.
+TEST_P(Isolation, DenyInheritsNothingOfAnOpenLink) {
+  const auto record = node_.start(order_);
+  auto& network = node_.host().network();
+  const auto pool = *AddressPool::parse("10.217.0.0/20");
+  Link link{.index = record.network_index,
+            .name = network.link_name(record.network_index),
+            .mac = "02:6e:64:00:00:02",
+            .address = pool.inner(record.network_index),
+            .open = true,
+            .uplink = "np-uplink"};
+  const auto accepting = [&] {
+    return on_machine("nft list ruleset | sed -n '/nodus_" + node_.host().layout().label +
+                      "/,$p' | grep -cE 'ip saddr.*accept'")
+        .out;
+  };
+  const auto before = accepting();
+  ASSERT_TRUE(network.firewall().add(link));
+  EXPECT_NE(accepting(), before) << "the control sees nothing";
+  link.open = false;
+  const auto added = network.firewall().add(link);
+  ASSERT_TRUE(added) << added.error().message;
+  EXPECT_EQ(accepting(), before);
+  EXPECT_EQ(
+      on_machine("nft list set inet nodus_" + node_.host().layout().label + " uplinks | grep -c np-uplink")
+          .out,
+      "1\n");
 }
 
 TEST_P(Isolation, TheDiskEndsAtItsQuota) {

@@ -10,10 +10,11 @@
 namespace nodus::executor {
 
 // Never reachable, whatever the policy: this network, private (RFC 1918), carrier-grade NAT, loopback,
-// link-local with the cloud's metadata, protocol assignments, benchmarks, multicast, reserved, broadcast.
+// link-local with the cloud's metadata, protocol assignments, benchmarks, multicast, reserved, broadcast; and
+// the one public address at which a cloud answers its own machines.
 static constexpr const char* kNeverPublic =
     "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.0.0.0/24, "
-    "192.88.99.0/24, 192.168.0.0/16, 198.18.0.0/15, 224.0.0.0/3";
+    "168.63.129.16, 192.88.99.0/24, 192.168.0.0/16, 198.18.0.0/15, 224.0.0.0/3";
 
 Firewall::Firewall(std::string label, std::string pool) : label_(std::move(label)), pool_(std::move(pool)) {}
 
@@ -26,6 +27,7 @@ add table inet nodus_{label}
 delete table inet nodus_{label}
 table inet nodus_{label} {{
   set never_public {{ type ipv4_addr; flags interval; elements = {{ {never} }} }}
+  set uplinks {{ type ifname; }}
   map to_slot {{ type ifname : verdict; }}
   map from_slot {{ type ifname : verdict; }}
   chain input {{ type filter hook input priority -10; policy accept; iifname "{label}-*" counter drop; }}
@@ -36,6 +38,7 @@ table inet nodus_{label} {{
     oifname "{label}-*" counter drop
     iifname vmap @from_slot
     iifname "{label}-*" counter drop
+    iifname @uplinks counter drop
   }}
   chain postrouting {{
     type nat hook postrouting priority 100; policy accept;
@@ -46,11 +49,18 @@ table inet nodus_{label} {{
                      fmt::arg("label", label_), fmt::arg("never", kNeverPublic), fmt::arg("pool", pool_));
 }
 
-// Deny: all is dropped and counted at the link. Open: own addresses pass on to the forward chain.
+// Deny: all is dropped and counted at the link. Open: own addresses pass on to the forward chain. The chains
+// are emptied first: what was left over of an earlier link of this index is not lent to this one.
 std::string Firewall::link_rules(const Link& link) const {
   const auto address = linux::format_ipv4(link.address);
   std::string rules =
       fmt::format(R"(
+add chain netdev nodus_{label} link_{index} {{ type filter hook ingress device "{name}" priority -500; policy drop; }}
+flush chain netdev nodus_{label} link_{index}
+add chain inet nodus_{label} to_{index}
+flush chain inet nodus_{label} to_{index}
+add chain inet nodus_{label} from_{index}
+flush chain inet nodus_{label} from_{index}
 table netdev nodus_{label} {{
   counter denied_{index} {{ }}
   counter out_{index} {{ }}
@@ -82,6 +92,8 @@ add element inet nodus_{label} from_slot {{ "{name}" : jump from_{index} }}
                                    : ""),
       fmt::arg("pass",
                link.open ? fmt::format("meta nfproto ipv4 ip saddr {} accept; drop;", address) : "drop;"));
+  if (link.open && !link.uplink.empty())
+    rules += fmt::format("add element inet nodus_{} uplinks {{ \"{}\" }}\n", label_, link.uplink);
   return rules;
 }
 

@@ -2,7 +2,8 @@
 // Sandbox's own namespace, so all rules hold on the host's end of the link:
 //   netdev ingress of the link  only this slot's MAC and address may come out; Deny: nothing may;
 //   input                       nothing from a slot reaches the machine;
-//   forward                     Open: to public addresses only; back only what belongs to it;
+//   forward                     Open: to public addresses only; back only what belongs to it; nothing else
+//                               from an uplink that forwards for the slots only;
 //   postrouting                 Open: translated to the machine's address.
 // One table a node and family, named after its label; every change is one transaction.
 #pragma once
@@ -22,6 +23,7 @@ struct Link {
   std::string mac;          // of the inner end
   linux::Ipv4 address = 0;  // of the inner end
   bool open = false;        // policy Open
+  std::string uplink;       // forwards for the slots only; empty: there is none, or the machine is a router
 };
 
 struct Traffic {

@@ -46,12 +46,32 @@ std::string Network::link_name(int index) const {
   return fmt::format("{}-{:x}", label_, index);
 }
 
+// The device of the default route, or empty: no way out of this machine; the Sandbox finds out by itself.
+static std::string find_uplink() {
+  std::istringstream lines(linux::read_file("/proc/net/route").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string device;
+    std::string destination;
+    fields >> device >> destination;
+    if (destination == "00000000") return device;
+  }
+  return "";
+}
+
+// With ip_forward the machine is a router by its owner's will, and what it forwards is not ours to drop.
+static std::string uplink_of_slots() {
+  const bool router = linux::read_file("/proc/sys/net/ipv4/ip_forward").value_or("1").starts_with('1');
+  return router ? "" : find_uplink();
+}
+
 Link Network::link_of(int index, bool open) const {
   return {.index = index,
           .name = link_name(index),
           .mac = fmt::format("02:6e:64:{:02x}:{:02x}:02", index >> 8 & 255, index & 255),
           .address = pool_.inner(index),
-          .open = open};
+          .open = open,
+          .uplink = open ? uplink_of_slots() : ""};
 }
 
 Result<int> Network::take_index(const std::vector<int>& used) {
@@ -73,17 +93,8 @@ static Result<void> set_interface(const std::string& link, const char* family, c
 // Only the links that need it forward; the machine does not become a router between its other networks.
 static Result<void> forward_to_uplink(const std::string& link) {
   if (auto set = set_interface(link, "ipv4", "forwarding", "1"); !set) return set;
-  auto routes = linux::read_file("/proc/net/route");
-  if (!routes) return std::unexpected(routes.error());
-  std::istringstream lines(*routes);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    std::string device;
-    std::string destination;
-    fields >> device >> destination;
-    if (destination == "00000000") return set_interface(device, "ipv4", "forwarding", "1");
-  }
-  return {};  // no way out of this machine; the Sandbox finds out by itself
+  const auto uplink = find_uplink();
+  return uplink.empty() ? Result<void>() : set_interface(uplink, "ipv4", "forwarding", "1");
 }
 
 Result<void> Network::create(const fs::path& netns, int index, bool open) {
