@@ -48,6 +48,8 @@ class Host {
   virtual Result<void> teardown(const SlotRecord& slot) = 0;
   // Called when a launched or watched container ends, from a thread of the host.
   virtual void watch(const SlotKey& slot, std::function<void()> ended) = 0;
+  // Forgets all that is watched; from its return on no `ended` runs.
+  virtual void stop_watching() = 0;
   // An address pair that no slot uses; not one of the last used, so that old flows meet nobody.
   virtual Result<int> take_network_index(const std::vector<int>& used) = 0;
   // Once, at the start: removes what bears this node's label and belongs to none of these slots.

@@ -28,6 +28,7 @@ void Reconciler::stop() {
   }
   starts_.stop();
   work_.stop();
+  host_.stop_watching();  // after the jobs, which watch
 }
 
 Result<void> Reconciler::recover() {

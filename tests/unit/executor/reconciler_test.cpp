@@ -10,12 +10,14 @@ class FullHost final : public Host {
  public:
   Result<std::filesystem::path> prepare(const SlotRecord&) override { return used(); }
   Result<void> launch(const SlotRecord&) override { return used(); }
+  Result<void> limit_cpu(const SlotRecord&) override { return used(); }
   Result<SlotView> view(const SlotRecord&) override { return used(); }
   bool alive(const SlotKey&) override { return false; }
   Result<void> kill(const SlotKey&) override { return {}; }
   Result<std::filesystem::path> upper(const SlotRecord&) override { return used(); }
   Result<void> teardown(const SlotRecord&) override { return {}; }
   void watch(const SlotKey&, std::function<void()>) override {}
+  void stop_watching() override {}
   Result<int> take_network_index(const std::vector<int>&) override {
     return fail(Code::kUnavailable, "StartFailed", "Full.");
   }

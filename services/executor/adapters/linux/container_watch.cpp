@@ -46,6 +46,12 @@ void ContainerWatch::remove(const SlotKey& key) {
   entries_.erase(key);  // closing the descriptor takes it out of epoll
 }
 
+void ContainerWatch::clear() {
+  std::unique_lock lock(mutex_);
+  entries_.clear();
+  called_.wait(lock, [&] { return !calling_; });
+}
+
 void ContainerWatch::run() {
   for (;;) {
     std::array<epoll_event, 16> events;
@@ -61,8 +67,12 @@ void ContainerWatch::run() {
             entries_.erase(it);
             break;
           }
+      calling_ = true;
     }
     for (const auto& call : calls) call();
+    const std::lock_guard lock(mutex_);
+    calling_ = false;
+    called_.notify_all();
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -22,6 +23,7 @@ class ContainerWatch {
   // `ended` is called once, from the watching thread; at once when there is no such process.
   void add(const SlotKey& key, pid_t pid, std::function<void()> ended);
   void remove(const SlotKey& key);
+  void clear();  // removes all; from its return on no `ended` runs. Not to be called by one.
 
  private:
   struct Entry {
@@ -33,6 +35,8 @@ class ContainerWatch {
   linux::UniqueFd wake_;
   std::mutex mutex_;
   std::map<SlotKey, Entry> entries_;
+  bool calling_ = false;
+  std::condition_variable called_;
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -45,6 +45,7 @@ class LinuxHost final : public Host {
   Result<std::filesystem::path> upper(const SlotRecord& slot) override;
   Result<void> teardown(const SlotRecord& slot) override;
   void watch(const SlotKey& slot, std::function<void()> ended) override;
+  void stop_watching() override { watch_.clear(); }
   Result<int> take_network_index(const std::vector<int>& used) override;
   Result<void> sweep(const std::vector<SlotRecord>& known) override;
 
