@@ -15,19 +15,23 @@
 namespace nodus::linux {
 namespace fs = std::filesystem;
 
-Result<std::string> read_file(const fs::path& path, size_t limit) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return system_failure(errno, "open", path.native());
+static Result<std::string> read_all(int fd, const fs::path& path, size_t limit) {
   std::string bytes;
   std::array<char, 65536> buffer;
   for (;;) {
-    const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
+    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_failure(errno, "read", path.native());
     if (got == 0) return bytes;
     bytes.append(buffer.data(), static_cast<size_t>(got));
     if (bytes.size() > limit) return system_failure(EFBIG, "read", path.native());
   }
+}
+
+Result<std::string> read_file(const fs::path& path, size_t limit) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return system_failure(errno, "open", path.native());
+  return read_all(fd.get(), path, limit);
 }
 
 static Result<void> write_all(int fd, std::string_view bytes, const fs::path& path) {
@@ -141,6 +145,21 @@ Result<UniqueFd> open_in_root(int root_fd, const std::string& inside, int flags,
     if (errno != EAGAIN && errno != EINTR) return system_failure(errno, "open", inside);
   }
   return system_failure(EAGAIN, "open", inside);
+}
+
+Result<UniqueFd> open_file_in_root(int root_fd, const std::string& inside, int flags, unsigned mode) {
+  auto fd = open_in_root(root_fd, inside, flags | O_NONBLOCK | O_NOCTTY, mode);
+  if (!fd) return fd;
+  struct stat status{};
+  if (::fstat(fd->get(), &status) != 0) return system_failure(errno, "stat", inside);
+  if (!S_ISREG(status.st_mode)) return fail(Code::kInvalid, "NotAFile", inside + " is not a regular file.");
+  return fd;
+}
+
+Result<std::string> read_file_in_root(int root_fd, const std::string& inside, size_t limit) {
+  auto fd = open_file_in_root(root_fd, inside, O_RDONLY);
+  if (!fd) return std::unexpected(fd.error());
+  return read_all(fd->get(), inside, limit);
 }
 
 Result<UniqueFd> make_directories_in_root(int root_fd, const std::string& inside, unsigned mode, unsigned uid,

@@ -25,6 +25,9 @@ bool wait_for_file(const std::filesystem::path& path, Millis timeout);
 
 // Opens `inside` below `root` as chroot would see it: symlinks cannot lead out, magic links are refused.
 Result<UniqueFd> open_in_root(int root_fd, const std::string& inside, int flags, unsigned mode = 0);
+// What is there must be a regular file; never waits, as opening a FIFO would.
+Result<UniqueFd> open_file_in_root(int root_fd, const std::string& inside, int flags, unsigned mode = 0);
+Result<std::string> read_file_in_root(int root_fd, const std::string& inside, size_t limit = 4 * 1024 * 1024);
 // Makes `inside` and its parents; new directories belong to uid:gid. The descriptor is O_PATH.
 Result<UniqueFd> make_directories_in_root(int root_fd, const std::string& inside, unsigned mode, unsigned uid,
                                           unsigned gid);

@@ -1,5 +1,7 @@
 #include "services/executor/adapters/linux/image_store.hpp"
 
+#include <fcntl.h>
+
 #include <boost/json.hpp>
 
 #include <charconv>
@@ -201,8 +203,10 @@ Result<Image> ImageStore::unpack(const fs::path& layout, const std::string& hex,
   image.working_dir = text_at(*config, {"config", "WorkingDir"});
   if (auto sound = check_rootfs(partial / "rootfs", image.working_dir); !sound)
     return std::unexpected(sound.error());
-  const auto passwd = linux::read_file(partial / "rootfs" / "etc" / "passwd").value_or("");
-  const auto group = linux::read_file(partial / "rootfs" / "etc" / "group").value_or("");
+  const linux::UniqueFd root(
+      ::open((partial / "rootfs").c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const auto passwd = linux::read_file_in_root(root.get(), "/etc/passwd").value_or("");
+  const auto group = linux::read_file_in_root(root.get(), "/etc/group").value_or("");
   auto user = resolve_user(text_at(*config, {"config", "User"}), passwd, group);
   if (!user) return std::unexpected(user.error());
   std::tie(image.uid, image.gid) = *user;
