@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <vector>
 
 #include "libs/linux/files.hpp"
 #include "libs/linux/loop.hpp"
@@ -33,30 +35,43 @@ Result<void> Disk::make_skeleton() {
   return {};
 }
 
+constexpr size_t kMostTemplates = 8;  // sizes are the users' choice
+
+static void drop_oldest_templates(const fs::path& directory) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error))
+    if (it->path().extension() == ".img") found.emplace_back(it->last_write_time(error), it->path());
+  std::sort(found.begin(), found.end());
+  for (size_t i = 0; i + kMostTemplates < found.size(); ++i) fs::remove(found[i].second, error);
+}
+
+// Open, since another start may drop it from its directory.
 // No journal: after a crash of the machine a Sandbox starts from its last snapshot, never from this file.
-Result<fs::path> Disk::template_of(int64_t bytes) {
+Result<UniqueFd> Disk::template_of(int64_t bytes) {
   const auto path = layout_.templates() / ("ext4-" + std::to_string(bytes) + ".img");
   const std::lock_guard lock(formatting_);
-  if (::access(path.c_str(), F_OK) == 0) return path;
+  if (UniqueFd kept(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); kept) {
+    ::futimens(kept.get(), nullptr);  // used just now
+    return kept;
+  }
   if (auto made = linux::make_directories(layout_.templates()); !made) return std::unexpected(made.error());
   const fs::path partial = path.native() + ".partial";
-  {
-    const UniqueFd fd(::open(partial.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (!fd || ::ftruncate(fd.get(), bytes) != 0) return system_failure(errno, "create", partial.native());
-  }
+  UniqueFd fd(::open(partial.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!fd || ::ftruncate(fd.get(), bytes) != 0) return system_failure(errno, "create", partial.native());
   auto formatted = linux::run_checked(
       {.argv = {"mkfs.ext4", "-q", "-F", "-m", "0", "-O", "^has_journal,^resize_inode", "-E",
                 "lazy_itable_init=1,nodiscard,assume_storage_prezeroed=1", partial.native()},
        .deadline = Millis(60'000)});
   if (!formatted) return std::unexpected(formatted.error());
   if (::rename(partial.c_str(), path.c_str()) != 0) return system_failure(errno, "rename", path.native());
-  return path;
+  drop_oldest_templates(layout_.templates());
+  return fd;
 }
 
-static Result<void> copy_sparse(const fs::path& from, const fs::path& to, int64_t bytes) {
-  const UniqueFd in(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+static Result<void> copy_sparse(const UniqueFd& in, const fs::path& to, int64_t bytes) {
   const UniqueFd out(::open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!in || !out) return system_failure(errno, "open", to.native());
+  if (!out) return system_failure(errno, "open", to.native());
   if (::ftruncate(out.get(), bytes) != 0) return system_failure(errno, "size", to.native());
   off_t at = 0;
   while ((at = ::lseek(in.get(), at, SEEK_DATA)) >= 0) {

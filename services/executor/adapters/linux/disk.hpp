@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "libs/base/error.hpp"
+#include "libs/linux/unique_fd.hpp"
 #include "services/executor/adapters/linux/layout.hpp"
 
 namespace nodus::executor {
@@ -12,7 +13,8 @@ namespace nodus::executor {
 class Disk {
  public:
   explicit Disk(const Layout& layout);
-  // Formats (by copying a template), mounts, makes the empty upper directory.
+  // Formats (by copying a template; those of the eight sizes used last are kept), mounts, makes the empty
+  // upper directory.
   Result<void> create(const SlotKey& key, int64_t bytes);
   Result<void> mount_existing(const SlotKey& key);  // after a restart of the machine
   // Overlay of the image, the node's skeleton and the upper directory at rootfs.
@@ -26,7 +28,7 @@ class Disk {
   Result<void> make_skeleton();
 
  private:
-  Result<std::filesystem::path> template_of(int64_t bytes);
+  Result<linux::UniqueFd> template_of(int64_t bytes);
   const Layout& layout_;
   std::mutex formatting_;
 };
