@@ -9,6 +9,14 @@ namespace nodus::executor {
 
 static constexpr const char* kParentStopped = "ParentStopped";
 
+// Sentences made for those who use Sandboxes pass; the words of system calls and tools name paths of the
+// machine and stay in its log.
+static std::string words_for_tenant(const Error& error) {
+  for (const char* plain : {"StartFailed", "SnapshotFailed", "HelperSilent"})
+    if (error.reason == plain) return error.message;
+  return "The machine could not make the Sandbox ready; its operator finds the cause in the node's log.";
+}
+
 Result<void> Reconciler::start(const SlotKey& key) {
   SlotRecord record;
   bool half_done = false;
@@ -45,9 +53,9 @@ Result<void> Reconciler::start(const SlotKey& key) {
   if (done) done = launch(record);
   if (done) return {};
   record.failure = "StartFailed";
-  record.message = done.error().message;
+  record.message = words_for_tenant(done.error());
   record.phase = Phase::kStopping;
-  log::warn("slot.start.failed", {{"slot", key.text()}, {"message", record.message}});
+  log::warn("slot.start.failed", {{"slot", key.text()}, {"message", done.error().message}});
   put(record);
   return finish_stop(key, record);
 }

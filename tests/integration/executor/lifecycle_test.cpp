@@ -265,6 +265,36 @@ TEST_P(Lifecycle, WhatCannotStartIsReportedAndLeavesNothing) {
   await(never.key, std::nullopt);
 }
 
+TEST_P(Lifecycle, AFailedStartSaysNothingOfTheMachine) {
+  Order order = node_.order("box");
+  std::ofstream(node_.host().layout().templates()) << "in the way";
+  want({order});
+  const auto report = await(order.key, Phase::kFailed);
+  EXPECT_EQ(report.failure, "StartFailed");
+  EXPECT_EQ(report.message.find(node_.directory().native()), std::string::npos) << report.message;
+  EXPECT_NE(report.message.find("operator"), std::string::npos) << report.message;
+
+  fs::remove(node_.host().layout().templates());
+  Order inside = node_.order("other");
+  inside.working_dir = "/bin/sh/below";
+  want({inside});
+  EXPECT_NE(await(inside.key, Phase::kFailed).message.find("/bin/sh"), std::string::npos);
+}
+
+TEST_P(Lifecycle, TemplatesOfFewSizesAreKept) {
+  for (int i = 0; i < 10; ++i) {
+    Order order = node_.order("box" + std::to_string(i));
+    order.shape.disk_bytes += i << 20;
+    const SlotRecord record{.order = order, .network_index = i + 1};
+    ASSERT_TRUE(node_.store().create(record));
+    ASSERT_TRUE(node_.host().prepare(record));
+    ASSERT_EQ(fs::file_size(node_.host().layout().disk_image(order.key)), order.shape.disk_bytes);
+    ASSERT_TRUE(node_.host().teardown(record));
+  }
+  const fs::directory_iterator kept(node_.host().layout().templates());
+  EXPECT_EQ(std::distance(begin(kept), end(kept)), 8);
+}
+
 TEST_P(Lifecycle, ManyStartAtOnce) {
   std::vector<Order> orders;
   for (int i = 0; i < 6; ++i) orders.push_back(node_.order("box" + std::to_string(i)));

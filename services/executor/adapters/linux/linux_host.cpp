@@ -70,13 +70,18 @@ Result<fs::path> LinuxHost::prepare(const SlotRecord& slot) {
   return layout_.upper(key);
 }
 
+// Of a call that names paths of the Sandbox only: its user may read it.
+static std::unexpected<Error> inside(const Error& error) {
+  return fail(Code::kInvalid, "StartFailed", "Inside the Sandbox: " + error.message);
+}
+
 // No resolver under Deny: a name would be a way out.
 Result<void> LinuxHost::write_resolvers(int root_fd) {
   std::string text;
   for (const auto& resolver : options_.resolvers) text += "nameserver " + resolver + "\n";
   auto file =
-      linux::open_in_root(root_fd, "/etc/resolv.conf", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
-  if (!file) return std::unexpected(file.error());
+      linux::open_file_in_root(root_fd, "/etc/resolv.conf", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
+  if (!file) return inside(file.error());
   if (::write(file->get(), text.data(), text.size()) < 0)
     return linux::system_failure(errno, "write", "/etc/resolv.conf");
   return {};
@@ -94,15 +99,15 @@ Result<void> LinuxHost::prepare_rootfs(const SlotRecord& slot, const Image& imag
   const UniqueFd root_fd(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root_fd) return linux::system_failure(errno, "open", root.native());
   auto temporary = linux::make_directories_in_root(root_fd.get(), "/tmp", 01777, 0, 0);
-  if (!temporary) return std::unexpected(temporary.error());
+  if (!temporary) return inside(temporary.error());
   for (const std::string& path : {std::string(kWorkspace), slot.order.working_dir}) {
     if (path.empty()) continue;
     auto made = linux::make_directories_in_root(root_fd.get(), path, 0755, image.uid, image.gid);
-    if (!made) return std::unexpected(made.error());
+    if (!made) return inside(made.error());
   }
   // An image may bring /workspace as root's.
   auto workspace = linux::open_in_root(root_fd.get(), kWorkspace, O_RDONLY | O_DIRECTORY);
-  if (!workspace) return std::unexpected(workspace.error());
+  if (!workspace) return inside(workspace.error());
   struct stat status{};
   if (::fstat(workspace->get(), &status) == 0 && status.st_uid == 0 &&
       ::fchown(workspace->get(), image.uid, image.gid) != 0)

@@ -43,8 +43,8 @@ class OciRuntime final : public Runtime {
       command.push_back(word);
     auto outcome = linux::run({.argv = command, .output_file = console.native(), .deadline = kRunDeadline});
     if (!outcome) return std::unexpected(outcome.error());
-    if (outcome->exit_code != 0)
-      return fail(Code::kInternal, "StartFailed",
+    if (outcome->exit_code != 0)  // its words name paths of the machine
+      return fail(Code::kInternal, "RuntimeFailed",
                   name_ + " could not start the container: " + last_words(log, console));
     auto text = linux::read_file(pid_file);
     if (!text) return std::unexpected(text.error());
