@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,9 @@ class Source {
  public:
   virtual ~Source() = default;
   virtual Result<std::vector<Message>> poll(int max, Millis timeout) = 0;
+  // The partitions that this reader has, and of each whether poll() has answered all there was when the last
+  // one began. Only what the transport knows counts: an empty answer of a broker that is away does not.
+  virtual std::map<int, bool> at_end() const { return {}; }
   // Forget the in-memory place of a partition and ask offset_of again (after a failed commit).
   virtual void rewind(int partition) = 0;
 };

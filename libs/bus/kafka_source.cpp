@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <charconv>
+#include <chrono>
 #include <map>
 #include <set>
 
@@ -15,6 +16,10 @@ namespace nodus::bus {
 namespace {
 
 constexpr Millis kBrokerPatience{2'000};
+// How often the brokers are asked where the partitions end, and how long the answer is waited for.
+constexpr Millis kAskEnds{200};
+constexpr Millis kAskEndsAgain{2'000};  // after no answer
+constexpr Millis kEndsPatience{500};
 
 bool parse_int(std::string_view text, int64_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -65,6 +70,7 @@ class KafkaSource final : public Source, RdKafka::RebalanceCb {
                                   // A cursor that Kafka no longer has: from the start. What was applied is
                                   // dropped by position, and what is missing shows as a gap.
                                   {"auto.offset.reset", "earliest"},
+                                  {"enable.partition.eof", "true"},
                                   {"session.timeout.ms", "6000"},
                                   {"heartbeat.interval.ms", "1000"},
                                   {"reconnect.backoff.ms", "50"},
@@ -96,9 +102,12 @@ class KafkaSource final : public Source, RdKafka::RebalanceCb {
     }
     // Also with nothing placed: a member that does not poll is thrown out of the group.
     auto messages = consume(max, failed ? Millis(0) : timeout);
+    ask_ends();
     if (failed && messages.empty()) return std::unexpected(std::move(*failed));
     return messages;
   }
+
+  std::map<int, bool> at_end() const override { return at_end_; }
 
   void rewind(int partition) override {
     if (next_.erase(partition) > 0) unplaced_.insert(partition);
@@ -157,12 +166,43 @@ class KafkaSource final : public Source, RdKafka::RebalanceCb {
     return kafka::unavailable("Partitions of " + name_ + " cannot be assigned", err2str(code));
   }
 
+  // Whether the partitions are read to their ends is asked of the brokers: the library tells that it came to
+  // an end once, and then is as silent about a broker that is away as about one that has nothing new.
+  void ask_ends() {
+    at_end_.clear();
+    for (const auto& [partition, next] : next_) at_end_[partition] = false;
+    for (const int partition : unplaced_) at_end_[partition] = false;
+    const auto now = std::chrono::steady_clock::now();
+    if (next_.empty() || now < ask_ends_at_) return;
+    std::vector<std::unique_ptr<RdKafka::TopicPartition>> owned;
+    std::vector<RdKafka::TopicPartition*> all;
+    for (const auto& [partition, next] : next_) {
+      owned.emplace_back(RdKafka::TopicPartition::create(name_, partition, RdKafka::Topic::OFFSET_END));
+      all.push_back(owned.back().get());
+    }
+    const auto code = consumer_->offsetsForTimes(all, static_cast<int>(kEndsPatience.count()));
+    const bool answered = code == RdKafka::ERR_NO_ERROR;
+    ask_ends_at_ = std::chrono::steady_clock::now() + (answered ? kAskEnds : kAskEndsAgain);
+    if (!answered) return;
+    for (const auto* end : all) {
+      const auto next = next_.at(end->partition());  // negative: not read from yet
+      at_end_[end->partition()] =
+          end->err() == RdKafka::ERR_NO_ERROR && end->offset() >= 0 && next >= end->offset();
+    }
+  }
+
   std::vector<Message> consume(int max, Millis timeout) {
     std::vector<Message> messages;
     while (static_cast<int>(messages.size()) < max) {
       const auto wait = messages.empty() ? timeout : Millis(0);
       const std::unique_ptr<RdKafka::Message> raw(consumer_->consume(static_cast<int>(wait.count())));
       if (raw->err() == RdKafka::ERR__TIMED_OUT) break;
+      if (raw->err() ==
+          RdKafka::ERR__PARTITION_EOF) {  // also tells where a partition without messages begins
+        const auto placed = next_.find(raw->partition());
+        if (placed != next_.end() && placed->second < 0) placed->second = raw->offset();
+        continue;
+      }
       if (raw->err() != RdKafka::ERR_NO_ERROR) {
         // Brokers away and the like: the library goes on by itself.
         log::warn("bus.kafka_consume", {{"topic", name_}, {"error", raw->errstr()}});
@@ -197,6 +237,8 @@ class KafkaSource final : public Source, RdKafka::RebalanceCb {
   bool subscribed_ = false;
   std::map<int, int64_t> next_;  // assigned: the next offset to be delivered
   std::set<int> unplaced_;       // given to us, and offset_of is still to be asked
+  std::map<int, bool> at_end_;   // by the last poll
+  std::chrono::steady_clock::time_point ask_ends_at_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "libs/telemetry/log.hpp"
 
@@ -34,6 +35,8 @@ class LogSource final : public Source {
         connection_(std::move(database)) {}
 
   Result<std::vector<Message>> poll(int max, Millis timeout) override {
+    for (int partition = 0; std::cmp_less(partition, cursors_.size()); ++partition)
+      at_end_[partition] = false;
     for (int partition = 0; auto& cursor : cursors_) {
       if (!cursor) {
         auto offset = offset_of_(partition);
@@ -51,6 +54,8 @@ class LogSource final : public Source {
                   fmt::format("The log of {} cannot be read: {}", topic_, e.what()));
     }
   }
+
+  std::map<int, bool> at_end() const override { return at_end_; }
 
   void rewind(int partition) override { cursors_.at(static_cast<size_t>(partition)).reset(); }
 
@@ -89,7 +94,9 @@ class LogSource final : public Source {
     // A share for each partition, so that a busy one does not starve the others.
     const auto count = static_cast<int>(cursors_.size());
     pqxx::nontransaction tx(connection);
-    auto rows = tx.exec_params(query_, partitions + "}", positions + "}", (max + count - 1) / count);
+    const int share = (max + count - 1) / count;
+    auto rows = tx.exec_params(query_, partitions + "}", positions + "}", share);
+    std::vector<int> found(cursors_.size());
     std::vector<Message> messages;
     messages.reserve(rows.size());
     for (const auto& row : rows) {
@@ -102,10 +109,13 @@ class LogSource final : public Source {
       message.type = row[4].as<std::string>();
       message.payload = pqxx::binarystring(row[5]).str();
       message.at = from_micros(row[6].as<int64_t>());
+      ++found.at(static_cast<size_t>(message.partition));
       auto& cursor = cursors_.at(static_cast<size_t>(message.partition));
       cursor = std::max(*cursor, message.position);
       messages.push_back(std::move(message));
     }
+    for (int partition = 0; partition < count; ++partition)
+      at_end_[partition] = found.at(static_cast<size_t>(partition)) < share;
     return messages;
   }
 
@@ -113,6 +123,7 @@ class LogSource final : public Source {
   const std::string query_;
   const OffsetOf offset_of_;
   std::vector<std::optional<int64_t>> cursors_;  // per partition: read so far; none: ask offset_of_
+  std::map<int, bool> at_end_;                   // by the last poll
   bool busy_ = false;
   pg::Connection connection_;
   std::unique_ptr<Doorbell> bell_;  // lives on connection_

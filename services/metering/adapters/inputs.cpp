@@ -1,5 +1,9 @@
 #include "services/metering/adapters/inputs.hpp"
 
+#include <algorithm>
+#include <map>
+#include <ranges>
+
 #include "services/metering/adapters/codec/codec.hpp"
 
 namespace nodus::metering {
@@ -12,17 +16,45 @@ class WatchedSource final : public bus::Source {
       : source_(std::move(source)), clock_(clock), watermark_(watermark) {}
 
   Result<std::vector<bus::Message>> poll(int max, Millis timeout) override {
+    note_applied();  // the reader polls again when it has applied what it got, or has rewound
     const Instant began = clock_.now();
     auto messages = source_->poll(max, timeout);
-    if (messages && messages->empty()) watermark_.reached(began);
+    if (!messages) return messages;
+    const auto ends = source_->at_end();
+    std::erase_if(applied_, [&](const auto& known) { return !ends.contains(known.first); });
+    complete_ = !ends.empty();
+    for (const auto& message : *messages) {
+      auto [known, fresh] = delivered_.try_emplace(message.partition, message.at);
+      if (!fresh) known->second = std::max(known->second, message.at);
+    }
+    for (const auto& [partition, at_end] : ends) {
+      if (at_end) delivered_[partition] = began;
+      if (!at_end && !applied_.contains(partition) && !delivered_.contains(partition)) complete_ = false;
+    }
+    if (messages->empty()) note_applied();
     return messages;
   }
-  void rewind(int partition) override { source_->rewind(partition); }
+  std::map<int, bool> at_end() const override { return source_->at_end(); }
+  void rewind(int partition) override {
+    delivered_.erase(partition);
+    if (!applied_.contains(partition)) complete_ = false;
+    source_->rewind(partition);
+  }
 
  private:
+  void note_applied() {
+    for (const auto& [partition, at] : delivered_) applied_[partition] = std::max(applied_[partition], at);
+    delivered_.clear();
+    if (!complete_ || applied_.empty()) return;
+    watermark_.reached(std::ranges::min(applied_ | std::views::values));
+  }
+
   std::unique_ptr<bus::Source> source_;
   const Clock& clock_;
   Watermark& watermark_;
+  std::map<int, Instant> delivered_;  // per partition: how far the last poll reached
+  std::map<int, Instant> applied_;    // per partition that is ours: all published before is applied
+  bool complete_ = false;             // each partition that is ours has an entry
 };
 
 }  // namespace

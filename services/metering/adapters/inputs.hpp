@@ -10,8 +10,9 @@ inline constexpr const char* kSchedulerTopic = "scheduler";
 
 bus::Route scheduler_route(Works& works);
 
-// Passes `source` on. A poll that finds nothing means that all published before it began is applied, because
-// one thread polls and applies in turn.
+// Passes `source` on. One thread polls and applies in turn, so at a poll what the one before gave is applied.
+// A partition is known up to the begin of the poll that saw its end, or else up to its last applied message;
+// the watermark is the least of the partitions.
 std::unique_ptr<bus::Source> watched(std::unique_ptr<bus::Source> source, const Clock& clock,
                                      Watermark& watermark);
 

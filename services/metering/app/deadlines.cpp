@@ -87,10 +87,10 @@ Result<bool> Deadlines::run_due() {
   };
   const auto caps = rows_.due_caps(due, kPage);
   if (!caps) return std::unexpected(caps.error());
-  keep(judge(*caps));
+  keep(judge(*caps, due));
   const auto orgs = rows_.due_balances(due, kPage);
   if (!orgs) return std::unexpected(orgs.error());
-  for (const auto& org : *orgs) keep(judge_balance(org));
+  for (const auto& org : *orgs) keep(judge_balance(org, due));
   if (failed) return std::unexpected(std::move(*failed));
   return caps->size() == kPage || orgs->size() == kPage;
 }
@@ -105,23 +105,23 @@ Result<void> Deadlines::run_all(const std::vector<eventlog::Work>& works) {
   return {};
 }
 
-Result<void> Deadlines::judge(const std::vector<SlotRef>& slots) {
+Result<void> Deadlines::judge(const std::vector<SlotRef>& slots, Instant at) {
   std::vector<eventlog::Work> works;
-  for (const auto& slot : slots) works.push_back(works_.on_start(JudgeMoney{slot}));
+  for (const auto& slot : slots) works.push_back(works_.on_start(JudgeMoney{slot, at}));
   return run_all(works);
 }
 
-Result<void> Deadlines::judge_balance(const OrgId& org) {
+Result<void> Deadlines::judge_balance(const OrgId& org, Instant at) {
   const auto head = log_.head(account_stream(org));
   if (!head) return std::unexpected(head.error());
   for (SandboxUid after;;) {
     const auto slots = rows_.unjudged(org, after, kPage);
     if (!slots) return std::unexpected(slots.error());
     if (slots->empty()) break;
-    if (auto judged = judge(*slots); !judged) return std::unexpected(std::move(judged.error()));
+    if (auto judged = judge(*slots, at); !judged) return std::unexpected(std::move(judged.error()));
     after = slots->back().uid;
   }
-  return run_all({works_.on_account(JudgeBalance{org}), works_.account_judged(org, head->version)});
+  return run_all({works_.on_account(JudgeBalance{org, at}), works_.account_judged(org, head->version, at)});
 }
 
 }  // namespace nodus::metering

@@ -1,6 +1,7 @@
 // Money deadlines: a thread that finds what is due in rows, orders stops and records where money ended.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -15,7 +16,7 @@ namespace nodus::metering {
 // How far the scheduler's facts are known: everything that was published before this instant is applied.
 class Watermark {
  public:
-  void reached(Instant at) { at_us_.store(to_micros(at)); }
+  void reached(Instant at) { at_us_.store(std::max(at_us_.load(), to_micros(at))); }  // by one thread
   Instant at() const { return from_micros(at_us_.load()); }
 
  private:
@@ -43,8 +44,8 @@ class Deadlines {
   void run();
   Instant horizon() const;
   Result<void> run_all(const std::vector<eventlog::Work>& works);
-  Result<void> judge(const std::vector<SlotRef>& slots);
-  Result<void> judge_balance(const OrgId& org);
+  Result<void> judge(const std::vector<SlotRef>& slots, Instant at);
+  Result<void> judge_balance(const OrgId& org, Instant at);
 
   const Clock& clock_;
   eventlog::EventLog& log_;

@@ -31,8 +31,8 @@ class Projections {
   virtual void account_changed(eventlog::Unit& unit, const account::State& after,
                                std::span<const account::Event> events, std::optional<Instant> due) = 0;
   virtual void deadline_moved(eventlog::Unit& unit, const OrgId& org, std::optional<Instant> due) = 0;
-  // A cap that was due by `now` was judged: it is not due again.
-  virtual void cap_judged(eventlog::Unit& unit, const SandboxUid& uid, Instant now) = 0;
+  // A cap that was due by `at` was judged: it is not due again.
+  virtual void cap_judged(eventlog::Unit& unit, const SandboxUid& uid, Instant at) = 0;
 };
 
 // Rows that deadlines are found by.

@@ -41,17 +41,17 @@ eventlog::Work Works::on_account(AccountCommand command) {
           }};
 }
 
-eventlog::Work Works::account_judged(const OrgId& org, int64_t seen) {
+eventlog::Work Works::account_judged(const OrgId& org, int64_t seen, Instant at) {
   return {.key = "",
           .input_hash = "",
           .streams = {account_stream(org)},
-          .decide = [this, org, seen](eventlog::Unit& unit) -> Result<std::string> {
+          .decide = [this, org, seen, at](eventlog::Unit& unit) -> Result<std::string> {
             const auto stream = account_stream(org);
             if (unit.head(stream).version != seen) return "";
             const auto state = eventlog::load<Accounts, Accounts>(unit, stream);
             if (!state) return std::unexpected(state.error());
-            projections_.deadline_moved(
-                unit, org, account::next_deadline(*state, durations_.stop_reserve, clock_.now()));
+            projections_.deadline_moved(unit, org,
+                                        account::next_deadline(*state, durations_.stop_reserve, at));
             return "";
           }};
 }
@@ -81,7 +81,8 @@ Result<std::string> Works::decide_start(eventlog::Unit& unit, const Command& com
   append(unit, slot.org, *account, events->account, with.now);
   if (std::holds_alternative<DeclineStop>(command) && !events->charge.empty())
     projections_.deadline_moved(unit, slot.org, first_look(*account, with.now));
-  if (std::holds_alternative<JudgeMoney>(command)) projections_.cap_judged(unit, slot.uid, with.now);
+  if (const auto* judge = std::get_if<JudgeMoney>(&command))
+    projections_.cap_judged(unit, slot.uid, judge->at);
   return "";
 }
 

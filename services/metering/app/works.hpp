@@ -19,8 +19,9 @@ class Works {
 
   eventlog::Work on_start(Command command);
   eventlog::Work on_account(AccountCommand command);
-  // The account was looked at as of `seen` (its version): if nothing changed since, its deadline moves on.
-  eventlog::Work account_judged(const OrgId& org, int64_t seen);
+  // The account was looked at as of `seen` (its version), by what is known up to `at`: if nothing changed
+  // since, its deadline moves on.
+  eventlog::Work account_judged(const OrgId& org, int64_t seen, Instant at);
 
  private:
   Result<std::string> decide_start(eventlog::Unit& unit, const Command& command);

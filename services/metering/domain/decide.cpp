@@ -234,7 +234,7 @@ Result<void> on(Draft& draft, const CloseCharge& command, const Context& context
 
 Result<void> on(Draft& draft, const JudgeMoney& command, const Context& context) {
   if (!is_current(draft, command.slot) || draft.current().phase != Phase::kOpen) return {};
-  settle(draft, to_money_second(context.now));
+  settle(draft, to_money_second(command.at));
   const charge::Start& start = draft.current();
   if (line_end(draft) == LineEnd::kExhausted && !start.paid_until_s) {
     const auto end = account::exhausted_at(draft.account, start.era);
@@ -247,7 +247,7 @@ Result<void> on(Draft& draft, const JudgeMoney& command, const Context& context)
     return {};
   }
   const auto stop_s = account::stop_at(draft.account, context.stop_reserve);
-  const bool low = stop_s && to_instant(*stop_s) <= context.now;
+  const bool low = stop_s && to_instant(*stop_s) <= command.at;
   if (line_end(draft) == LineEnd::kExhausted || low)
     draft.emit(charge::StopOrdered{start.slot, charge::StopReason::kInsufficientCredits, context.now});
   return {};
@@ -268,8 +268,8 @@ Result<void> on(Draft& draft, const PostCredit& command, const Context& context)
   return {};
 }
 
-Result<void> on(Draft& draft, const JudgeBalance& command, const Context& context) {
-  settle_balance(draft, command.org, to_money_second(context.now));
+Result<void> on(Draft& draft, const JudgeBalance& command, const Context&) {
+  settle_balance(draft, command.org, to_money_second(command.at));
   return {};
 }
 

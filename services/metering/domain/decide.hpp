@@ -41,8 +41,10 @@ struct CloseCharge {
   SlotRef slot;
   Times times;
 };
-struct JudgeMoney {  // a deadline: has the money of this start ended?
+struct JudgeMoney {  // a deadline: has the money of this start ended by `at`, up to which the facts are
+                     // known?
   SlotRef slot;
+  Instant at;
 };
 using Command =
     std::variant<JudgeOffer, EndOffer, OpenCharge, NoteInstants, DeclineStop, CloseCharge, JudgeMoney>;
@@ -76,8 +78,9 @@ struct PostCredit {
   std::string author;
   std::optional<Money> posted;  // what is posted under this id already
 };
-struct JudgeBalance {  // a deadline: has the balance ended?
+struct JudgeBalance {  // a deadline: has the balance ended by `at`?
   OrgId org;
+  Instant at;
 };
 using AccountCommand = std::variant<PostCredit, JudgeBalance>;
 

@@ -1,5 +1,6 @@
 #include "tests/integration/bus/contract.hpp"
 
+#include <algorithm>
 #include <thread>
 
 #include "tests/support/postgres_fixture.hpp"
@@ -36,6 +37,25 @@ TEST_P(BusContract, KeepsTheOrderOfAStreamUnderConcurrentWriters) {
   EXPECT_TRUE(world.wait_for_effects(4 * 120));
   consumer->stop();
   EXPECT_TRUE(world.applied_exactly_once());
+}
+
+bool all_at_end(const Source& source) {
+  const auto ends = source.at_end();
+  return ends.size() == kPartitions && std::ranges::all_of(ends, [](const auto& end) { return end.second; });
+}
+
+TEST_P(BusContract, ASourceKnowsWhenItIsAtTheEnd) {
+  world.start_relay();
+  world.append("sandbox/a", 50);
+  auto source = world.source([](int) { return Offset(); }).value();
+  size_t read = 0;
+  EXPECT_TRUE(eventually([&] {
+    const auto messages = source->poll(10, Millis(50));
+    if (messages) read += messages->size();
+    // The log is read a share at a time: it must not look like its end before.
+    if (GetParam() == "log") EXPECT_EQ(all_at_end(*source), read == 50);
+    return read == 50 && all_at_end(*source);
+  }));
 }
 
 TEST_P(BusContract, ARepeatIsANoOp) {

@@ -3,6 +3,8 @@
 #include "tests/integration/bus/contract.hpp"
 #include "tests/support/postgres_fixture.hpp"
 
+#include <algorithm>
+
 namespace nodus::bus::test {
 namespace {
 
@@ -40,6 +42,23 @@ TEST_F(KafkaBus, ABrokerThatIsKilledLosesNothingAndAppendsGoOn) {
   EXPECT_TRUE(world.wait_for_effects(260));
   consumer->stop();
   EXPECT_TRUE(world.applied_exactly_once());
+}
+
+TEST_F(KafkaBus, ASourceKnowsNoEndWhileTheBrokerIsAway) {
+  world.start_relay();
+  world.append("sandbox/a", 5);
+  auto source = world.source([](int) { return Offset(); }).value();
+  const auto at_end = [&] {
+    EXPECT_TRUE(source->poll(10, Millis(50)).has_value());
+    const auto ends = source->at_end();
+    return ends.size() == kPartitions &&
+           std::ranges::all_of(ends, [](const auto& end) { return end.second; });
+  };
+  EXPECT_TRUE(eventually(at_end));
+  shared_broker().kill_now();
+  for (int i = 0; i < 40; ++i) EXPECT_FALSE(at_end());
+  shared_broker().start();
+  EXPECT_TRUE(eventually(at_end));
 }
 
 TEST_F(KafkaBus, ServicesStartWithoutABroker) {

@@ -39,6 +39,14 @@ TEST(Account, OrdersTheStopOnceWhenTheReserveIsLeft) {
   EXPECT_THAT(scenario.run(judge(107, slot(1))), IsEmpty());
 }
 
+TEST(Account, AJudgementReachesAsFarAsTheFactsAreKnown) {
+  auto scenario = running_out();
+  EXPECT_THAT(scenario.run(judge_late(200, slot(1), 105)), IsEmpty());
+  EXPECT_THAT(scenario.run(judge_late(200, slot(1), 121)), ElementsAre("StopOrdered 1 Credits"));
+  EXPECT_THAT(scenario.run(release(201, slot(1), {.reserved = at(10), .released = at(109)})),
+              ElementsAre("Closed 1 amount 891 total 891 Starting[10,109)=891", "Posted 891"));
+}
+
 TEST(Account, ASlotThatStopsAlreadyNeedsNoOrder) {
   auto scenario = running_out();
   scenario.run(note(100, slot(1), {.reserved = at(10), .stopping = at(100)}));

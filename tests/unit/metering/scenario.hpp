@@ -50,10 +50,13 @@ inline Step release(double now, SlotRef slot, Times times) {
   return {now, Command(CloseCharge{std::move(slot), times})};
 }
 inline Step judge(double now, SlotRef slot) {
-  return {now, Command(JudgeMoney{std::move(slot)})};
+  return {now, Command(JudgeMoney{std::move(slot), at(now)})};
+}
+inline Step judge_late(double now, SlotRef slot, double horizon) {
+  return {now, Command(JudgeMoney{std::move(slot), at(horizon)})};
 }
 inline Step judge_balance(double now) {
-  return {now, AccountCommand(JudgeBalance{OrgId("acme")})};
+  return {now, AccountCommand(JudgeBalance{OrgId("acme"), at(now)})};
 }
 inline Step credit(double now, int64_t pico, const std::string& id = "g1",
                    std::optional<Money> posted = std::nullopt) {

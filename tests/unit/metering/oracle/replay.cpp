@@ -116,7 +116,7 @@ class Replay {
   void declined(const std::string& uid, int64_t start, const std::string& org) {
     run(about<pb::StopDeclined>(uid, start, org));
     const auto& current = charges_[uid].current;
-    if (current && current->slot.start == start) apply(JudgeMoney{current->slot});
+    if (current && current->slot.start == start) apply(JudgeMoney{current->slot, context_.now});
   }
 
   template <class Message>
@@ -189,14 +189,14 @@ class Replay {
       context_.now = std::max(due, context_.now);
       if (!uid.empty()) {
         judged_.insert({uid, open_[uid].start});
-        apply(JudgeMoney{open_[uid]});
+        apply(JudgeMoney{open_[uid], context_.now});
         continue;
       }
       looked_at_[org] = due;
       const auto open = open_;
       for (const auto& [name, slot] : open)
-        if (slot.org.str() == org) apply(JudgeMoney{slot});
-      on_account(org, JudgeBalance{OrgId(org)});
+        if (slot.org.str() == org) apply(JudgeMoney{slot, context_.now});
+      on_account(org, JudgeBalance{OrgId(org), context_.now});
     }
   }
 
