@@ -47,6 +47,20 @@ def test_a_silent_command_keeps_it_busy(quick):
     quick.delete("busy")
 
 
+def test_a_daemon_keeps_it_running_without_a_flicker(quick):
+    quick.create_running("daemon", **lifecycle())
+    quick.nodus("exec", "sb/daemon", "--", "sh", "-c", "setsid sleep 10000 >/dev/null 2>&1 </dev/null &")
+    quick.create_running("clock", **lifecycle())
+    for _ in range(2):  # two idle times of a neighbour
+        wait_until(lambda: quick.phase("clock") == "Stopped", IDLE_S + 60, "the idle stop of its neighbour")
+        quick.nodus("exec", "sb/clock", "--", "true")
+    status = quick.sandbox("daemon")["status"]
+    assert status["starts"] == 1 and status["phase"] in ("Running", "Stopping"), status
+    assert quick.nodus("exec", "sb/daemon", "--", "echo", "here").out == "here\n"
+    quick.delete("daemon")
+    quick.delete("clock")
+
+
 def test_reading_objects_is_not_activity(quick):
     quick.create_running("watched", **lifecycle())
     wait_until(lambda: quick.phase("watched") == "Stopped", IDLE_S + 60, "the idle stop of a Sandbox that is only read")
