@@ -93,6 +93,12 @@ class Stack:
 
         wait_until(gone, 10, f"the end of {program}")
 
+    def sql(self, query):
+        """The first column of a query to the stack's database."""
+        done = subprocess.run([str(ROOT / "dev/postgres"), "psql", "-At", "-c", query], text=True,
+                              capture_output=True, check=True, env=os.environ | {"NODUS_HOME": str(self.home)})
+        return done.stdout.split()
+
     # ---- the CLI
 
     def nodus(self, *arguments, cwd=None, stdin=None, timeout=180):

@@ -1,7 +1,9 @@
 """kill -9 of any program in the middle of any step of the quick start, then a restart: the same final state, and every
 line of the bill is rate × the recorded interval."""
 import random
+import re
 import shutil
+import subprocess
 import threading
 import time
 from decimal import Decimal
@@ -81,23 +83,51 @@ def test_quick_start_survives(crash_stack, victim, tmp_path):
     check_nothing_left(stack)
 
 
+def recorded_seconds(stack, uid):
+    """Money seconds of each start as the scheduler's log recorded them: instants are rated as whole seconds, rounded up."""
+    rows = stack.sql(f"SELECT encode(payload, 'hex') FROM scheduler.events WHERE stream = 'slot/{uid}' "
+                     "AND type = 'nodus.scheduler.v1.SlotReleased'")
+    seconds = {}
+    for row in rows:
+        text = subprocess.run(["protoc", f"--proto_path={ROOT}/schemas", "--decode=nodus.scheduler.v1.SlotReleased",
+                               "nodus/scheduler/v1/events.proto"], input=bytes.fromhex(row), capture_output=True, check=True,
+                              cwd=ROOT / "schemas").stdout.decode()
+
+        def field(name):
+            return int(re.search(rf"\b{name}: (\d+)", text).group(1))
+
+        assert field("start") not in seconds, "a start was released twice"
+        seconds[field("start")] = -(-field("released_at_us") // 10**6) - -(-field("reserved_at_us") // 10**6)
+    return seconds
+
+
 def check_money(stack, uid):
-    """Every line is exact, nothing overlaps, nothing is open, COST is their sum."""
+    """Every line is exact, the lines of a start fill its recorded interval, nothing overlaps, COST is their sum."""
 
     def closed():
         _, _, bill = stack.call("GET", "bill?sandbox=hello")
         mine = [line for line in bill["lines"] if line["sandboxUid"] == uid]
-        return mine if mine and not any(line.get("open") for line in mine) else None
+        return (mine,) if not any(line.get("open") for line in mine) else None
 
-    lines = wait_until(closed, 60, "a bill without open lines")
-    for line in lines:
+    recorded = recorded_seconds(stack, uid)
+    assert len(recorded) == stack.sandbox("hello")["status"]["starts"]
+    billed = None
+
+    def billed_whole():
+        nonlocal billed
+        lines = closed()
+        billed = lines[0] if lines else None
+        return billed is not None and sum(line["seconds"] for line in billed) == sum(recorded.values())
+
+    wait_until(billed_whole, 60, f"a closed bill over {recorded}")
+    for line in billed:
         assert Decimal(line["amount"]) == Decimal(line["rate"]) * line["seconds"], line
-    spans = sorted((line["from"], line["to"]) for line in lines)
+    for start, seconds in recorded.items():
+        assert sum(line["seconds"] for line in billed if line["start"] == start) == seconds, (start, billed)
+    spans = sorted((line["from"], line["to"]) for line in billed)
     for (_, end), (begin, _) in zip(spans, spans[1:]):
         assert end <= begin, spans
-    starts = {line["start"] for line in lines}
-    assert len(starts) == stack.sandbox("hello")["status"]["starts"], (starts, stack.sandbox("hello"))
-    total = sum(Decimal(line["amount"]) for line in lines)
+    total = sum(Decimal(line["amount"]) for line in billed)
     wait_until(lambda: Decimal(stack.sandbox("hello")["status"]["cost"]) == total, 30, "COST equal to the bill")
 
 

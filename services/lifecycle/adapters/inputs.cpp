@@ -95,7 +95,7 @@ MaybeWork from_scheduler(const bus::Message& message, Instant now) {
 MaybeWork from_metering(const bus::Message& message, Instant now) {
   static const std::set<std::string_view> kNotForUs = {
       "nodus.metering.v1.OfferReleased", "nodus.metering.v1.ChargeOpened", "nodus.metering.v1.InstantsNoted",
-      "nodus.metering.v1.PaidUntil", "nodus.metering.v1.StopDeclined"};
+      "nodus.metering.v1.StopDeclined"};
   if (kNotForUs.contains(message.type)) return std::nullopt;
   if (message.type == meter::FundsChanged::descriptor()->full_name()) {
     auto event = parse<meter::FundsChanged>(message);
