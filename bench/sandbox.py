@@ -119,7 +119,7 @@ def main():
         runsc = os.environ.get("NODUS_HOME", str(ROOT / ".nodus")) + "/tools/bin/runsc"
         bare = BareRuntime(stack, runsc)
         cold, plain, ours, theirs = [], [], [], []
-        execute = [runsc, *runtime_flags(stack.node_state() / "runtime/runsc"), "exec", "--user", "1000:1000", bare.slot_id,
+        execute = [runsc, *runtime_flags(stack.node_state() / "runsc"), "exec", "--user", "1000:1000", bare.slot_id,
                    "/bin/echo", "hi"]
         for number in range(ROUNDS):
             plain.append(bare.round(number))
