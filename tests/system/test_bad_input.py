@@ -54,14 +54,14 @@ def test_exec(stack, body, field):
 
 
 @pytest.mark.parametrize("path, status", [
-    ("relative", 422), ("/proc/self/environ", 403), ("/../etc/shadow", 422), ("", 422), ("/workspace/none", 404),
+    ("relative", 422), ("/proc/self/environ", 403), ("", 422), ("/workspace/none", 404),
+    ("/../etc/shadow", 404),  # ".." ends at the Sandbox's own root, where there is none; the machine has one
 ])
 def test_files(stack, path, status):
     if stack.sandbox("bad-exec") is None:
         stack.create_running("bad-exec")
     got, _, answer = stack.call("GET", f"sandboxes/bad-exec/files?path={path}")
-    assert got in (status, 400, 403, 404) and 400 <= got < 500, answer
-    assert got == status or status != 404, answer
+    assert (got, answer["kind"], answer["status"]) == (status, "Status", "Failure"), answer
 
 
 def test_manifest_faults_in_the_cli(stack, tmp_path):

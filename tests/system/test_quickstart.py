@@ -73,12 +73,14 @@ def test_exec_is_the_commands(stack):
 
 def test_output_streams_as_it_is_written(stack):
     stack.create_running("streams")
-    running = stack.start_nodus("exec", "sb/streams", "--", "sh", "-c", "echo first; read x < /workspace/go; echo second")
-    stack.nodus("exec", "sb/streams", "--", "mkfifo", "/workspace/go")  # whichever comes first, it waits for the other
-    if running.poll() is None:
-        assert running.stdout.readline() == "first\n"
-        stack.nodus("exec", "sb/streams", "--", "sh", "-c", "echo > /workspace/go")
-    running.communicate(timeout=60)
+    assert stack.nodus("exec", "sb/streams", "--", "mkfifo", "/workspace/go").code == 0
+    running = stack.start_nodus("exec", "sb/streams", "--", "sh", "-c",
+                                "echo first; read x < /workspace/go; echo second")
+    assert running.stdout.readline() == "first\n"  # while the command waits for us
+    assert running.poll() is None
+    assert stack.nodus("exec", "sb/streams", "--", "sh", "-c", "echo > /workspace/go").code == 0
+    out, err = running.communicate(timeout=60)
+    assert (out, running.returncode) == ("second\n", 0), err
     stack.delete("streams")
 
 
