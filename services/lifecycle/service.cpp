@@ -67,9 +67,8 @@ int serve(const Config& config) {
   Api api{sandboxes, catalog, keys, batcher, waiters, clock, config.api};
 
   http::Server server(config.http);
-  object_routes(server, api);
-  data_path_routes(server, api);
-  service_routes(server, api);
+  dispatch_routes(server, api);
+  node_routes(server, api);
   server.health_routes([&] {
     return pool.with_tx([](pqxx::work& tx) -> Result<void> {
       tx.exec1("SELECT 1");

@@ -18,10 +18,6 @@ constexpr std::string_view kPrefix = "/apis/nodus.dev/v1/namespaces/{project}/";
 constexpr size_t kManifestBytes = 256 * 1024;
 constexpr size_t kMaxIdempotencyKey = 128;
 
-std::string route_path(std::string_view rest) {
-  return std::string(kPrefix) + std::string(rest);
-}
-
 Result<http::Response> sandbox_response(Api& api, int status, const Sandbox& sandbox) {
   auto busy = api.catalog.busy(sandbox.uid);
   if (!busy) return std::unexpected(std::move(busy.error()));
@@ -30,15 +26,6 @@ Result<http::Response> sandbox_response(Api& api, int status, const Sandbox& san
 
 http::Response answer(Result<http::Response> response) {
   return response ? std::move(*response) : http::status(response.error());
-}
-
-// Runs a blocking step of a streaming route; an overloaded pool is the step's error.
-template <class T>
-awaitable<Result<T>> blocking(http::Exchange& exchange, std::function<Result<T>()> step) {
-  Result<T> out = fail(Code::kInternal, "InternalError", "The step did not run.");
-  auto ran = co_await exchange.run_blocking([&] { out = step(); });
-  if (!ran) co_return std::unexpected(std::move(ran.error()));
-  co_return out;
 }
 
 Result<int> page_limit(const http::Request& request) {
@@ -50,13 +37,10 @@ Result<int> page_limit(const http::Request& request) {
   return std::stoi(*text);
 }
 
-Result<http::Response> list_sandboxes(Api& api, const http::Request& request) {
-  auto identity = authenticate(api, request, Right::kRead);
-  if (!identity) return std::unexpected(std::move(identity.error()));
+Result<http::Response> list_sandboxes(Api& api, const http::Identity& caller, const http::Request& request) {
   auto limit = page_limit(request);
   if (!limit) return std::unexpected(std::move(limit.error()));
-  auto found =
-      api.catalog.sandboxes(identity->project, {*limit, request.query_value("continue").value_or("")});
+  auto found = api.catalog.sandboxes(caller.project, {*limit, request.query_value("continue").value_or("")});
   if (!found) return std::unexpected(std::move(found.error()));
   json::array items;
   for (const auto& sandbox : *found) {
@@ -72,26 +56,24 @@ Result<http::Response> list_sandboxes(Api& api, const http::Request& request) {
                                                       {"items", std::move(items)}}));
 }
 
-Result<http::Response> get_sandbox(Api& api, const http::Request& request) {
-  auto caller = authenticate_for_sandbox(api, request, Right::kRead);
-  if (!caller) return std::unexpected(std::move(caller.error()));
-  return sandbox_response(api, 200, caller->sandbox);
+Result<http::Response> get_sandbox(Api& api, const http::Identity& caller, const http::Request& request) {
+  auto sandbox = find_sandbox(api, caller, request);
+  if (!sandbox) return std::unexpected(std::move(sandbox.error()));
+  return sandbox_response(api, 200, *sandbox);
 }
 
-Result<http::Response> delete_sandbox(Api& api, const http::Request& request) {
-  auto caller = authenticate_for_sandbox(api, request, Right::kUse);
-  if (!caller) return std::unexpected(std::move(caller.error()));
-  auto after = api.sandboxes.remove(caller->sandbox);
+Result<http::Response> delete_sandbox(Api& api, const http::Identity& caller, const http::Request& request) {
+  auto sandbox = find_sandbox(api, caller, request);
+  if (!sandbox) return std::unexpected(std::move(sandbox.error()));
+  auto after = api.sandboxes.remove(*sandbox);
   if (!after) return std::unexpected(std::move(after.error()));
   return sandbox_response(api, after->phase == Phase::kDeleted ? 200 : 202, *after);
 }
 
-Result<http::Response> list_processes(Api& api, const http::Request& request) {
-  auto identity = authenticate(api, request, Right::kRead);
-  if (!identity) return std::unexpected(std::move(identity.error()));
+Result<http::Response> list_processes(Api& api, const http::Identity& caller, const http::Request& request) {
   auto limit = page_limit(request);
   if (!limit) return std::unexpected(std::move(limit.error()));
-  auto found = api.catalog.processes(identity->project, request.query_value("sandbox").value_or(""), *limit);
+  auto found = api.catalog.processes(caller.project, request.query_value("sandbox").value_or(""), *limit);
   if (!found) return std::unexpected(std::move(found.error()));
   json::array items;
   for (const auto& process : *found) items.push_back(render_process(process));
@@ -101,24 +83,21 @@ Result<http::Response> list_processes(Api& api, const http::Request& request) {
                                                       {"items", std::move(items)}}));
 }
 
-Result<http::Response> get_process(Api& api, const http::Request& request) {
-  auto identity = authenticate(api, request, Right::kRead);
-  if (!identity) return std::unexpected(std::move(identity.error()));
-  auto process = api.catalog.process(identity->project, request.params.at("name"));
+Result<http::Response> get_process(Api& api, const http::Identity& caller, const http::Request& request) {
+  auto process = api.catalog.process(caller.project, request.params.at("name"));
   if (!process) return std::unexpected(std::move(process.error()));
   return http::json(200, json::serialize(render_process(*process)));
 }
 
-Result<Created> create_from(Api& api, const http::Request& request, const std::string& body) {
-  auto identity = authenticate(api, request, Right::kUse);
-  if (!identity) return std::unexpected(std::move(identity.error()));
-  auto manifest = parse_manifest(body, identity->project, api.options.times);
+Result<Created> create_from(Api& api, const http::Identity& caller, const http::Request& request,
+                            const std::string& body) {
+  auto manifest = parse_manifest(body, caller.project, api.options.times);
   if (!manifest) return std::unexpected(std::move(manifest.error()));
   const auto key = request.headers.get("Idempotency-Key").value_or("");
   if (key.size() > kMaxIdempotencyKey)
     return fail(Code::kBadRequest, "BadRequest", "An Idempotency-Key has at most 128 bytes.");
-  return api.sandboxes.create({.org = identity->org,
-                               .project = identity->project,
+  return api.sandboxes.create({.org = caller.org,
+                               .project = caller.project,
                                .name = manifest->name,
                                .labels = manifest->labels,
                                .annotations = manifest->annotations,
@@ -128,13 +107,11 @@ Result<Created> create_from(Api& api, const http::Request& request, const std::s
                                .input_hash = sha256_hex(body)});
 }
 
-awaitable<void> create_route(Api& api, http::Exchange& exchange) {
-  if (auto refused = co_await refuse_stranger(api, exchange); refused)
-    co_return co_await exchange.respond(http::status(*refused));
+awaitable<void> create_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
   auto body = co_await exchange.read_body(kManifestBytes);
   if (!body) co_return co_await exchange.respond(http::status(body.error()));
-  auto created =
-      co_await blocking<Created>(exchange, [&] { return create_from(api, exchange.request(), *body); });
+  auto created = co_await blocking<Created>(
+      exchange, [&] { return create_from(api, caller, exchange.request(), *body); });
   if (!created) co_return co_await exchange.respond(http::status(created.error()));
   auto settled = co_await settle(api, exchange, created->sandbox);
   if (!settled) co_return co_await exchange.respond(http::status(settled.error()));
@@ -144,12 +121,13 @@ awaitable<void> create_route(Api& api, http::Exchange& exchange) {
   co_await exchange.respond(answer(std::move(response)));
 }
 
-Result<Sandbox> patch_with(Api& api, const http::Request& request, const std::string& body) {
-  auto caller = authenticate_for_sandbox(api, request, Right::kUse);
-  if (!caller) return std::unexpected(std::move(caller.error()));
+Result<Sandbox> patch_with(Api& api, const http::Identity& caller, const http::Request& request,
+                           const std::string& body) {
+  auto found = find_sandbox(api, caller, request);
+  if (!found) return std::unexpected(std::move(found.error()));
   auto patch = parse_patch(body);
   if (!patch) return std::unexpected(std::move(patch.error()));
-  Sandbox sandbox = caller->sandbox;
+  Sandbox sandbox = std::move(*found);
   if (patch->max_cost) {
     if (sandbox.spec.max_cost && *patch->max_cost < *sandbox.spec.max_cost)
       return fail(Code::kInvalid, "Invalid", "spec.maxCostUSD: a cap can only be raised.");
@@ -161,13 +139,11 @@ Result<Sandbox> patch_with(Api& api, const http::Request& request, const std::st
   return *patch->run ? api.sandboxes.trigger(sandbox, Trigger::kStart) : api.sandboxes.stop(sandbox);
 }
 
-awaitable<void> patch_route(Api& api, http::Exchange& exchange) {
-  if (auto refused = co_await refuse_stranger(api, exchange); refused)
-    co_return co_await exchange.respond(http::status(*refused));
+awaitable<void> patch_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
   auto body = co_await exchange.read_body(kManifestBytes);
   if (!body) co_return co_await exchange.respond(http::status(body.error()));
-  auto after =
-      co_await blocking<Sandbox>(exchange, [&] { return patch_with(api, exchange.request(), *body); });
+  auto after = co_await blocking<Sandbox>(exchange,
+                                          [&] { return patch_with(api, caller, exchange.request(), *body); });
   if (!after) co_return co_await exchange.respond(http::status(after.error()));
   auto settled = co_await settle(api, exchange, *after);
   if (!settled) co_return co_await exchange.respond(http::status(settled.error()));
@@ -180,32 +156,8 @@ awaitable<void> patch_route(Api& api, http::Exchange& exchange) {
 
 }  // namespace
 
-Result<http::Identity> authenticate(Api& api, const http::Request& request, Right right) {
-  auto identity = api.keys.authenticate(request, ProjectId(request.params.at("project")));
-  if (!identity) return identity;
-  const std::string& role = identity->role;
-  const bool allowed = role == "admin" || right == Right::kRead ||
-                       (right == Right::kUse && role == "developer") ||
-                       (right == Right::kBill && role == "billing");
-  if (!allowed)
-    return fail(Code::kForbidden, "Forbidden",
-                "The role of this key, " + role + ", does not allow this. Use a key with another role.");
-  return identity;
-}
-
-Result<Caller> authenticate_for_sandbox(Api& api, const http::Request& request, Right right) {
-  auto identity = authenticate(api, request, right);
-  if (!identity) return std::unexpected(std::move(identity.error()));
-  auto sandbox = api.catalog.sandbox(identity->project, request.params.at("name"));
-  if (!sandbox) return std::unexpected(std::move(sandbox.error()));
-  return Caller{std::move(*identity), std::move(*sandbox)};
-}
-
-awaitable<std::optional<Error>> refuse_stranger(Api& api, http::Exchange& exchange) {
-  auto identity = co_await blocking<http::Identity>(
-      exchange, [&] { return authenticate(api, exchange.request(), Right::kUse); });
-  if (identity) co_return std::nullopt;
-  co_return std::move(identity.error());
+Result<Sandbox> find_sandbox(Api& api, const http::Identity& caller, const http::Request& request) {
+  return api.catalog.sandbox(caller.project, request.params.at("name"));
 }
 
 awaitable<Result<Sandbox>> settle(Api& api, http::Exchange& exchange, Sandbox sandbox) {
@@ -236,30 +188,52 @@ Error sandbox_starting(const Api& api, std::string message) {
   return {Code::kUnavailable, "SandboxStarting", std::move(message), {}, api.options.retry_after_s, {}};
 }
 
-void object_routes(http::Server& server, Api& api) {
-  const auto plain = [&](std::string method, std::string_view rest, std::string name, auto handler) {
-    server.route({.method = std::move(method),
-                  .pattern = route_path(rest),
-                  .name = std::move(name),
-                  .handler = [&api, handler](const http::Request& r) { return answer(handler(api, r)); },
-                  .stream = {},
-                  .body_bytes = {}});
+std::vector<PublicRoute> object_routes() {
+  const auto path = [](std::string_view rest) { return std::string(kPrefix) + std::string(rest); };
+  return {
+      {.method = "GET",
+       .pattern = path("sandboxes"),
+       .name = "sandboxes.list",
+       .right = Right::kRead,
+       .effect = Effect::kReads,
+       .plain = list_sandboxes},
+      {.method = "POST",
+       .pattern = path("sandboxes"),
+       .name = "sandboxes.create",
+       .right = Right::kUse,
+       .effect = Effect::kChanges,
+       .stream = create_route},
+      {.method = "GET",
+       .pattern = path("sandboxes/{name}"),
+       .name = "sandboxes.get",
+       .right = Right::kRead,
+       .effect = Effect::kReads,
+       .plain = get_sandbox},
+      {.method = "PATCH",
+       .pattern = path("sandboxes/{name}"),
+       .name = "sandboxes.patch",
+       .right = Right::kUse,
+       .effect = Effect::kChanges,
+       .stream = patch_route},
+      {.method = "DELETE",
+       .pattern = path("sandboxes/{name}"),
+       .name = "sandboxes.delete",
+       .right = Right::kUse,
+       .effect = Effect::kRemoves,
+       .plain = delete_sandbox},
+      {.method = "GET",
+       .pattern = path("processes"),
+       .name = "processes.list",
+       .right = Right::kRead,
+       .effect = Effect::kReads,
+       .plain = list_processes},
+      {.method = "GET",
+       .pattern = path("processes/{name}"),
+       .name = "processes.get",
+       .right = Right::kRead,
+       .effect = Effect::kReads,
+       .plain = get_process},
   };
-  const auto stream = [&](std::string method, std::string_view rest, std::string name, auto handler) {
-    server.route({.method = std::move(method),
-                  .pattern = route_path(rest),
-                  .name = std::move(name),
-                  .handler = {},
-                  .stream = [&api, handler](http::Exchange& e) { return handler(api, e); },
-                  .body_bytes = {}});
-  };
-  plain("GET", "sandboxes", "sandboxes.list", list_sandboxes);
-  stream("POST", "sandboxes", "sandboxes.create", create_route);
-  plain("GET", "sandboxes/{name}", "sandboxes.get", get_sandbox);
-  stream("PATCH", "sandboxes/{name}", "sandboxes.patch", patch_route);
-  plain("DELETE", "sandboxes/{name}", "sandboxes.delete", delete_sandbox);
-  plain("GET", "processes", "processes.list", list_processes);
-  plain("GET", "processes/{name}", "processes.get", get_process);
 }
 
 }  // namespace nodus::lifecycle

@@ -6,6 +6,7 @@
 #include "libs/base/clock.hpp"
 #include "libs/eventlog/batcher.hpp"
 #include "libs/http/server.hpp"
+#include "services/lifecycle/adapters/dispatch.hpp"
 #include "services/lifecycle/adapters/keys.hpp"
 #include "services/lifecycle/adapters/manifest.hpp"
 #include "services/lifecycle/app/sandboxes.hpp"
@@ -33,23 +34,11 @@ struct Api {
   ApiOptions options;
 };
 
-// Every route authenticates first and asks within its project only. `api` outlives the server.
-void object_routes(http::Server& server, Api& api);     // Sandboxes and Processes
-void data_path_routes(http::Server& server, Api& api);  // exec and files, handed on to the node
-void service_routes(http::Server& server, Api& api);    // bill, node reports
+// Reports of nodes; their own tokens. `api` outlives the server. Public routes: adapters/dispatch.hpp.
+void node_routes(http::Server& server, Api& api);
 
-// The Sandbox of the request's project and name, for a caller who may use it.
-struct Caller {
-  http::Identity identity;
-  Sandbox sandbox;
-};
-// What a route needs. viewer: read. developer: read, use. billing: read, bill. admin: everything.
-enum class Right { kRead, kUse, kBill };
-// Unauthorized, NotFound (another organization's project), Forbidden (the key's role is too small).
-Result<http::Identity> authenticate(Api& api, const http::Request& request, Right right);
-Result<Caller> authenticate_for_sandbox(Api& api, const http::Request& request, Right right);
-// Before a body is read: nobody without a key makes us take one in. Right::kUse.
-boost::asio::awaitable<std::optional<Error>> refuse_stranger(Api& api, http::Exchange& exchange);
+// The Sandbox that the path names, in the caller's project. NotFound.
+Result<Sandbox> find_sandbox(Api& api, const http::Identity& caller, const http::Request& request);
 
 // Waits until the start that was asked for is funded or refused, or patience ends.
 boost::asio::awaitable<Result<Sandbox>> settle(Api& api, http::Exchange& exchange, Sandbox sandbox);

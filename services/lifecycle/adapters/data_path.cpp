@@ -91,16 +91,17 @@ Result<ExecRequest> parse_exec(const std::string& body, const SpecTimes& times) 
   return out;
 }
 
-Result<Admission> admit(Api& api, const http::Request& request, const std::string& body, ExecRequest& exec) {
-  auto caller = authenticate_for_sandbox(api, request, Right::kUse);
-  if (!caller) return std::unexpected(std::move(caller.error()));
+Result<Admission> admit(Api& api, const http::Identity& caller, const http::Request& request,
+                        const std::string& body, ExecRequest& exec) {
+  auto sandbox = find_sandbox(api, caller, request);
+  if (!sandbox) return std::unexpected(std::move(sandbox.error()));
   auto parsed = parse_exec(body, api.options.times);
   if (!parsed) return std::unexpected(std::move(parsed.error()));
   exec = std::move(*parsed);
   exec.process.idempotency_key = request.headers.get("Idempotency-Key").value_or("");
   if (exec.process.idempotency_key.size() > kMaxIdempotencyKey)
     return fail(Code::kBadRequest, "BadRequest", "An Idempotency-Key has at most 128 bytes.");
-  return api.sandboxes.admit(caller->sandbox, exec.process);
+  return api.sandboxes.admit(*sandbox, exec.process);
 }
 
 // A node that does not have the slot (any more, or yet) answers 409/SlotNotRunning: to the client the Sandbox
@@ -159,14 +160,13 @@ http::Response ended_response(const Process& process) {
   return ended;
 }
 
-awaitable<void> exec_route(Api& api, http::Exchange& exchange) {
-  if (auto refused = co_await refuse_stranger(api, exchange); refused)
-    co_return co_await exchange.respond(http::status(*refused));
+awaitable<void> exec_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
   auto body = co_await exchange.read_body(kExecBytes);
   if (!body) co_return co_await exchange.respond(http::status(body.error()));
   ExecRequest exec;
   Result<Admission> admission = fail(Code::kInternal, "InternalError", "");
-  auto ran = co_await exchange.run_blocking([&] { admission = admit(api, exchange.request(), *body, exec); });
+  auto ran = co_await exchange.run_blocking(
+      [&] { admission = admit(api, caller, exchange.request(), *body, exec); });
   if (!ran) co_return co_await exchange.respond(http::status(ran.error()));
   if (!admission) co_return co_await exchange.respond(http::status(admission.error()));
   const Sandbox& sandbox = admission->sandbox;
@@ -209,13 +209,12 @@ std::string query_of(const http::Request& request) {
   return mark == std::string::npos ? "" : request.target.substr(mark);
 }
 
-awaitable<void> files_route(Api& api, http::Exchange& exchange) {
+awaitable<void> files_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
   Result<Sandbox> sandbox = fail(Code::kInternal, "InternalError", "");
   const auto find = [&]() -> Result<Sandbox> {
-    auto caller = authenticate_for_sandbox(api, exchange.request(), Right::kUse);
-    if (!caller) return std::unexpected(std::move(caller.error()));
-    if (caller->sandbox.phase == Phase::kRunning) return std::move(caller->sandbox);
-    return api.sandboxes.trigger(caller->sandbox, Trigger::kFile);
+    auto found = find_sandbox(api, caller, exchange.request());
+    if (!found || found->phase == Phase::kRunning) return found;
+    return api.sandboxes.trigger(*found, Trigger::kFile);
   };
   auto ran = co_await exchange.run_blocking([&] { sandbox = find(); });
   if (!ran) co_return co_await exchange.respond(http::status(ran.error()));
@@ -230,19 +229,34 @@ awaitable<void> files_route(Api& api, http::Exchange& exchange) {
 
 }  // namespace
 
-void data_path_routes(http::Server& server, Api& api) {
-  const auto route = [&](std::string method, std::string_view rest, std::string name, auto handler) {
-    server.route({.method = std::move(method),
-                  .pattern = std::string(kPrefix) + std::string(rest),
-                  .name = std::move(name),
-                  .handler = {},
-                  .stream = [&api, handler](http::Exchange& e) { return handler(api, e); },
-                  .body_bytes = {}});
+std::vector<PublicRoute> data_path_routes() {
+  const auto path = [](std::string_view rest) { return std::string(kPrefix) + std::string(rest); };
+  return {
+      {.method = "POST",
+       .pattern = path("exec"),
+       .name = "sandboxes.exec",
+       .right = Right::kUse,
+       .effect = Effect::kChanges,
+       .stream = exec_route},
+      {.method = "GET",
+       .pattern = path("files"),
+       .name = "sandboxes.files.get",
+       .right = Right::kUse,
+       .effect = Effect::kChanges,
+       .stream = files_route},
+      {.method = "PUT",
+       .pattern = path("files"),
+       .name = "sandboxes.files.put",
+       .right = Right::kUse,
+       .effect = Effect::kChanges,
+       .stream = files_route},
+      {.method = "DELETE",
+       .pattern = path("files"),
+       .name = "sandboxes.files.delete",
+       .right = Right::kUse,
+       .effect = Effect::kChanges,
+       .stream = files_route},
   };
-  route("POST", "exec", "sandboxes.exec", exec_route);
-  route("GET", "files", "sandboxes.files.get", files_route);
-  route("PUT", "files", "sandboxes.files.put", files_route);
-  route("DELETE", "files", "sandboxes.files.delete", files_route);
 }
 
 }  // namespace nodus::lifecycle

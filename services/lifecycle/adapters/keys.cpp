@@ -17,13 +17,15 @@ std::unexpected<Error> unauthorized() {
 
 }  // namespace
 
-Result<http::Identity> Keys::authenticate(const http::Request& request, const ProjectId& project) {
+Result<http::Identity> Keys::authenticate(const http::Request& request,
+                                          const std::optional<ProjectId>& project) {
   const auto header = request.headers.get("Authorization").value_or("");
   constexpr std::string_view kScheme = "Bearer ";
   if (!header.starts_with(kScheme) || header.size() == kScheme.size() || header.size() > kMaxKeyBytes)
     return unauthorized();
   const std::string hash = sha256_hex(std::string_view(header).substr(kScheme.size()));
-  const std::string cache_key = hash + "/" + project.str();
+  const std::string name = project ? project->str() : "";
+  const std::string cache_key = hash + "/" + name;
   {
     std::lock_guard lock(mutex_);
     if (const auto it = known_.find(cache_key); it != known_.end() && it->second.until > clock_.boot())
@@ -34,12 +36,12 @@ Result<http::Identity> Keys::authenticate(const http::Request& request, const Pr
         "SELECT k.id, k.org, k.role, p.project FROM api_keys k "
         "LEFT JOIN projects p ON p.org = k.org AND p.project = $2 "
         "WHERE k.key_sha256 = $1 AND k.revoked_at IS NULL",
-        hash, project.str());
+        hash, name);
     if (rows.empty()) return unauthorized();
     const auto& row = rows[0];
-    if (row[3].is_null())
-      return fail(Code::kNotFound, "NotFound", "There is no project named \"" + project.str() + "\".");
-    return http::Identity{OrgId(row[1].as<std::string>()), project, row[0].as<std::string>(),
+    if (project && row[3].is_null())
+      return fail(Code::kNotFound, "NotFound", "There is no project named \"" + name + "\".");
+    return http::Identity{OrgId(row[1].as<std::string>()), ProjectId(name), row[0].as<std::string>(),
                           row[2].as<std::string>()};
   });
   if (identity) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "libs/base/clock.hpp"
@@ -19,7 +20,8 @@ class Keys {
 
   // Unauthenticated/Unauthorized without a valid key; NotFound when the project is not the key's
   // organization's, so that nobody learns which projects exist. Answers are kept for two seconds.
-  Result<http::Identity> authenticate(const http::Request& request, const ProjectId& project);
+  // Without a project: whose key it is.
+  Result<http::Identity> authenticate(const http::Request& request, const std::optional<ProjectId>& project);
 
   // Makes the organization, the project and, if `key` is not stored yet, an admin key. Idempotent.
   Result<void> bootstrap(const OrgId& org, const ProjectId& project, const std::string& key);

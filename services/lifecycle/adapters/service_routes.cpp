@@ -12,12 +12,7 @@ namespace {
 
 constexpr size_t kReportBytes = 4 * 1024 * 1024;
 
-awaitable<void> bill_route(Api& api, http::Exchange& exchange) {
-  Result<http::Identity> identity = fail(Code::kInternal, "InternalError", "");
-  auto ran =
-      co_await exchange.run_blocking([&] { identity = authenticate(api, exchange.request(), Right::kBill); });
-  if (!ran) co_return co_await exchange.respond(http::status(ran.error()));
-  if (!identity) co_return co_await exchange.respond(http::status(identity.error()));
+awaitable<void> bill_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
   const auto& target = exchange.request().target;
   const size_t mark = target.find('?');
   http::Upstream upstream;
@@ -25,7 +20,7 @@ awaitable<void> bill_route(Api& api, http::Exchange& exchange) {
   upstream.port = api.options.metering_port;
   upstream.target = "/v1/bill" + (mark == std::string::npos ? "" : target.substr(mark));
   upstream.headers.set("X-Nodus-Identity",
-                       http::sign_identity(*identity, api.options.identity_secret, api.clock.now()));
+                       http::sign_identity(caller, api.options.identity_secret, api.clock.now()));
   auto passed = co_await exchange.proxy(std::move(upstream));
   if (passed) co_return;
   Error away{Code::kUnavailable, "MeteringUnavailable", "The bill cannot be read now. Try again.", {}, 2, {}};
@@ -65,13 +60,16 @@ awaitable<void> process_reports_route(Api& api, http::Exchange& exchange) {
 
 }  // namespace
 
-void service_routes(http::Server& server, Api& api) {
-  server.route({.method = "GET",
-                .pattern = "/apis/nodus.dev/v1/namespaces/{project}/bill",
-                .name = "bill.get",
-                .handler = {},
-                .stream = [&api](http::Exchange& e) { return bill_route(api, e); },
-                .body_bytes = {}});
+std::vector<PublicRoute> bill_routes() {
+  return {{.method = "GET",
+           .pattern = "/apis/nodus.dev/v1/namespaces/{project}/bill",
+           .name = "bill.get",
+           .right = Right::kBill,
+           .effect = Effect::kReads,
+           .stream = bill_route}};
+}
+
+void node_routes(http::Server& server, Api& api) {
   server.route({.method = "POST",
                 .pattern = "/node/v1/process-reports",
                 .name = "node.process_reports",
