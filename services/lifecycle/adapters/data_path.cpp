@@ -1,11 +1,11 @@
-// Commands and files: authenticated and admitted here, then handed on to the node; the bytes are only passed
-// through.
+// Commands: admitted here, then handed on to the node; the bytes are only passed through.
 #include <fmt/core.h>
 
 #include "libs/base/random.hpp"
 #include "libs/config/config.hpp"
 #include "services/lifecycle/adapters/api.hpp"
 #include "services/lifecycle/adapters/manifest.hpp"
+#include "services/lifecycle/adapters/node_path.hpp"
 #include "services/lifecycle/adapters/render.hpp"
 
 namespace nodus::lifecycle {
@@ -104,10 +104,12 @@ Result<Admission> admit(Api& api, const http::Identity& caller, const http::Requ
   return api.sandboxes.admit(*sandbox, exec.process);
 }
 
+}  // namespace
+
 // A node that does not have the slot (any more, or yet) answers 409/SlotNotRunning: to the client the Sandbox
 // starts.
-std::optional<http::Response> slot_not_running(const Api& api, const std::string& sandbox, int status,
-                                               const http::Headers& headers) {
+static std::optional<http::Response> slot_not_running(const Api& api, const std::string& sandbox, int status,
+                                                      const http::Headers& headers) {
   if (status != 409 || headers.get("X-Nodus-Reason") != "SlotNotRunning") return std::nullopt;
   return http::status(sandbox_starting(api, "Sandbox \"" + sandbox + "\" is starting."));
 }
@@ -126,15 +128,6 @@ http::Upstream node_upstream(Api& api, const Sandbox& sandbox, int64_t epoch, st
   return upstream;
 }
 
-std::string node_command(const Process& process, const ExecRequest& exec) {
-  json::object body = exec.body;
-  body.erase("timeout");
-  body["uid"] = process.admitted.uid.str();
-  body["name"] = process.admitted.name;
-  body["timeoutMs"] = std::chrono::ceil<Millis>(process.admitted.timeout).count();
-  return json::serialize(body);
-}
-
 awaitable<void> answer_not_yet(Api& api, http::Exchange& exchange, Sandbox sandbox) {
   auto settled = co_await settle(api, exchange, std::move(sandbox));
   if (!settled) co_return co_await exchange.respond(http::status(settled.error()));
@@ -143,7 +136,6 @@ awaitable<void> answer_not_yet(Api& api, http::Exchange& exchange, Sandbox sandb
   co_await exchange.respond(http::status(ran ? error : ran.error()));
 }
 
-// The bytes come from the node; an error means that nothing was sent yet, and the node is not to be reached.
 awaitable<void> hand_on(Api& api, http::Exchange& exchange, const Sandbox& sandbox, http::Upstream upstream) {
   auto passed = co_await exchange.proxy(std::move(upstream));
   if (passed) co_return;
@@ -151,6 +143,17 @@ awaitable<void> hand_on(Api& api, http::Exchange& exchange, const Sandbox& sandb
     co_return co_await exchange.respond(http::status(passed.error()));
   co_await exchange.respond(http::status(
       sandbox_starting(api, "The machine of Sandbox \"" + sandbox.name + "\" cannot be reached now.")));
+}
+
+namespace {
+
+std::string node_command(const Process& process, const ExecRequest& exec) {
+  json::object body = exec.body;
+  body.erase("timeout");
+  body["uid"] = process.admitted.uid.str();
+  body["name"] = process.admitted.name;
+  body["timeoutMs"] = std::chrono::ceil<Millis>(process.admitted.timeout).count();
+  return json::serialize(body);
 }
 
 // Its output is gone from the node, its end is recorded.
@@ -204,29 +207,6 @@ awaitable<void> exec_route(Api& api, const http::Identity& caller, http::Exchang
   co_await hand_on(api, exchange, sandbox, std::move(upstream));
 }
 
-std::string query_of(const http::Request& request) {
-  const size_t mark = request.target.find('?');
-  return mark == std::string::npos ? "" : request.target.substr(mark);
-}
-
-awaitable<void> files_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
-  Result<Sandbox> sandbox = fail(Code::kInternal, "InternalError", "");
-  const auto find = [&]() -> Result<Sandbox> {
-    auto found = find_sandbox(api, caller, exchange.request());
-    if (!found || found->phase == Phase::kRunning) return found;
-    return api.sandboxes.trigger(*found, Trigger::kFile);
-  };
-  auto ran = co_await exchange.run_blocking([&] { sandbox = find(); });
-  if (!ran) co_return co_await exchange.respond(http::status(ran.error()));
-  if (!sandbox) co_return co_await exchange.respond(http::status(sandbox.error()));
-  if (sandbox->phase != Phase::kRunning) co_return co_await answer_not_yet(api, exchange, *sandbox);
-  auto upstream = node_upstream(api, *sandbox, sandbox->epoch, "files" + query_of(exchange.request()));
-  for (const auto* name : {"Content-Type", "Range"})
-    if (const auto value = exchange.request().headers.get(name)) upstream.headers.set(name, *value);
-  upstream.body_limit = api.options.file_limit_bytes;
-  co_await hand_on(api, exchange, *sandbox, std::move(upstream));
-}
-
 }  // namespace
 
 std::vector<PublicRoute> data_path_routes() {
@@ -238,24 +218,6 @@ std::vector<PublicRoute> data_path_routes() {
        .right = Right::kUse,
        .effect = Effect::kChanges,
        .stream = exec_route},
-      {.method = "GET",
-       .pattern = path("files"),
-       .name = "sandboxes.files.get",
-       .right = Right::kUse,
-       .effect = Effect::kChanges,
-       .stream = files_route},
-      {.method = "PUT",
-       .pattern = path("files"),
-       .name = "sandboxes.files.put",
-       .right = Right::kUse,
-       .effect = Effect::kChanges,
-       .stream = files_route},
-      {.method = "DELETE",
-       .pattern = path("files"),
-       .name = "sandboxes.files.delete",
-       .right = Right::kUse,
-       .effect = Effect::kChanges,
-       .stream = files_route},
   };
 }
 

@@ -47,7 +47,8 @@ struct PublicRoute {
 
 // The parts of the table; a new part is added to public_routes().
 std::vector<PublicRoute> object_routes();     // Sandboxes and Processes
-std::vector<PublicRoute> data_path_routes();  // exec and files, handed on to the node
+std::vector<PublicRoute> data_path_routes();  // exec, handed on to the node
+std::vector<PublicRoute> file_routes();       // files, likewise
 std::vector<PublicRoute> bill_routes();       // forwarded to metering
 std::vector<PublicRoute> public_routes();     // the whole table
 
