@@ -1,5 +1,6 @@
 #include "services/scheduler/service.hpp"
 
+#include "libs/deadlines/loop.hpp"
 #include "libs/eventlog/postgres_log.hpp"
 #include "libs/telemetry/log.hpp"
 #include "libs/telemetry/metrics.hpp"
@@ -7,7 +8,6 @@
 #include "services/scheduler/adapters/inputs.hpp"
 #include "services/scheduler/adapters/read_model.hpp"
 #include "services/scheduler/app/expiry.hpp"
-#include "services/scheduler/app/loop.hpp"
 #include "services/scheduler/app/placer.hpp"
 
 namespace nodus::scheduler {
@@ -40,10 +40,17 @@ struct Service::Parts {
         channel(clock, syncs, fleet, c.channel),
         placer(*log, *rows, slots),
         expiry(clock, *log, *rows, slots),
+        place_loop([this] { return placer.step(); }),
+        expiry_loop([this] { return expiry.step(); }),
+        ranges_loop([this] { return make_ranges(); }),
         server(c.http) {}
 
-  void room_came() {
-    if (place_loop) place_loop->nudge();
+  void room_came() { place_loop.nudge(); }
+
+  Millis make_ranges() {
+    if (auto made = eventlog::ensure_ranges(*pool); !made)
+      log::warn("ranges_failed", {{"error", made.error().message}});
+    return kRangesEvery;
   }
 
   void committed(const std::vector<eventlog::Recorded>& events) {
@@ -78,7 +85,7 @@ struct Service::Parts {
   Placer placer;
   Expiry expiry;
   std::unique_ptr<bus::Relay> relay;
-  std::unique_ptr<Loop> place_loop, expiry_loop, ranges_loop;
+  deadlines::Loop place_loop, expiry_loop, ranges_loop;
   std::unique_ptr<bus::Consumer> lifecycle, metering;
   std::shared_ptr<void> unpublished_age, transaction_age, live_machines;
   http::Server server;
@@ -116,13 +123,7 @@ Result<std::unique_ptr<Service>> Service::start(const Config& config, const Cloc
   p.server.route(p.channel.route());
   p.server.health_routes([&p] { return p.ready(); });
   auto service = std::unique_ptr<Service>(new Service(std::move(parts)));
-  p.place_loop = std::make_unique<Loop>([&p] { return p.placer.step(); });
-  p.expiry_loop = std::make_unique<Loop>([&p] { return p.expiry.step(); });
-  p.ranges_loop = std::make_unique<Loop>([&p] {
-    if (auto made = eventlog::ensure_ranges(*p.pool); !made)
-      log::warn("ranges_failed", {{"error", made.error().message}});
-    return kRangesEvery;
-  });
+  for (auto* loop : {&p.place_loop, &p.expiry_loop, &p.ranges_loop}) loop->start();
   if (auto started = p.server.start(); !started) return std::unexpected(std::move(started.error()));
   p.lifecycle = p.consume("lifecycle");
   p.metering = p.consume("metering");
@@ -141,8 +142,7 @@ Service::~Service() {
   p.server.stop();
   p.lifecycle.reset();
   p.metering.reset();
-  for (auto* loop : {&p.expiry_loop, &p.place_loop, &p.ranges_loop})
-    if (*loop) (*loop)->stop();  // kept: a commit of another one may nudge it
+  for (auto* loop : {&p.expiry_loop, &p.place_loop, &p.ranges_loop}) loop->stop();
 }
 
 int Service::port() const {

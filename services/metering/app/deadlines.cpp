@@ -21,54 +21,22 @@ Deadlines::Deadlines(const Clock& clock, eventlog::EventLog& log, Works& works, 
       rows_(rows),
       watermark_(watermark),
       options_(options),
-      began_(clock.now()) {}
+      began_(clock.now()),
+      loop_([this] { return step(); }, kShortestWait) {}
 
-Deadlines::~Deadlines() {
-  stop();
-}
-
-void Deadlines::stop() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
-void Deadlines::start() {
-  thread_ = std::thread([this] { run(); });
-}
-
-void Deadlines::wake() {
-  {
-    std::lock_guard lock(mutex_);
-    woken_ = true;
-  }
-  wake_.notify_one();
-}
-
-void Deadlines::run() {
-  auto failures =
+Millis Deadlines::step() {
+  static auto failures =
       metrics::counter("nodus_metering_deadline_failures_total", "Looks at money deadlines that failed");
-  while (true) {
-    Millis wait = options_.poll;
-    if (auto more = run_due(); !more) {
-      failures.add();
-      log::warn("metering.deadlines_wait", {{"error", more.error().message}});
-    } else if (*more) {
-      wait = kShortestWait;
-    } else {
-      const auto next = rows_.earliest().value_or(std::nullopt);
-      if (next)
-        wait = std::clamp(std::chrono::ceil<Millis>(*next - clock_.now()), kShortestWait, options_.poll);
-    }
-    std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, kShortestWait, [this] { return stopping_; })) return;
-    wake_.wait_for(lock, wait - kShortestWait, [this] { return stopping_ || woken_; });
-    if (stopping_) return;
-    woken_ = false;
+  auto more = run_due();
+  if (!more) {
+    failures.add();
+    log::warn("metering.deadlines_wait", {{"error", more.error().message}});
+    return options_.poll;
   }
+  if (*more) return kShortestWait;
+  const auto next = rows_.earliest().value_or(std::nullopt);
+  if (!next) return options_.poll;
+  return std::clamp(std::chrono::ceil<Millis>(*next - clock_.now()), kShortestWait, options_.poll);
 }
 
 // What is due up to here may be judged now: the facts up to it are known, or were waited for long enough.

@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
-#include <optional>
-#include <thread>
 
 #include "libs/base/clock.hpp"
+#include "libs/deadlines/loop.hpp"
 #include "services/metering/app/works.hpp"
 
 namespace nodus::metering {
@@ -32,16 +29,15 @@ class Deadlines {
  public:
   Deadlines(const Clock& clock, eventlog::EventLog& log, Works& works, DeadlineRows& rows,
             const Watermark& watermark, DeadlineOptions options = {});
-  ~Deadlines();  // ends the thread
 
-  void start();
-  void stop();  // returns when the thread has ended
-  void wake();  // an account changed; never blocks
+  void start() { loop_.start(); }
+  void stop() { loop_.stop(); }   // returns when the thread has ended
+  void wake() { loop_.nudge(); }  // an account changed; never blocks
   // One turn, on the caller's thread (start() does this for ever). True: there may be more at once.
   Result<bool> run_due();
 
  private:
-  void run();
+  Millis step();
   Instant horizon() const;
   Result<void> run_all(const std::vector<eventlog::Work>& works);
   Result<void> judge(const std::vector<SlotRef>& slots, Instant at);
@@ -55,11 +51,7 @@ class Deadlines {
   const DeadlineOptions options_;
   const Instant began_;
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool woken_ = false;
-  bool stopping_ = false;
-  std::thread thread_;
+  deadlines::Loop loop_;
 };
 
 }  // namespace nodus::metering
