@@ -37,7 +37,10 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   out.api.retry_after_s =
       static_cast<int>(std::chrono::ceil<Seconds>(in.duration("spec.retryAfter", Seconds(2))).count());
   out.deadlines.poll = std::chrono::ceil<Millis>(in.duration("deadlines.poll", Millis(500)));
-  out.deadlines.orphan_grace = in.duration("deadlines.orphanGrace", std::chrono::seconds(30));
+  out.deadlines.rate_per_s =
+      static_cast<int>(in.integer("deadlines.ratePerSecond", out.deadlines.rate_per_s, 10, 1'000'000));
+  out.upkeep.poll = out.deadlines.poll;
+  out.upkeep.orphan_grace = in.duration("deadlines.orphanGrace", std::chrono::seconds(30));
   out.api.node_secret = in.secret("NODUS_NODE_SECRET");
   out.api.identity_secret = in.secret("NODUS_IDENTITY_SECRET");
   if (printed) *printed = in.print();

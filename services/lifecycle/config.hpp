@@ -8,6 +8,7 @@
 #include "libs/http/server.hpp"
 #include "services/lifecycle/adapters/api.hpp"
 #include "services/lifecycle/app/deadlines.hpp"
+#include "services/lifecycle/app/upkeep.hpp"
 
 namespace nodus::lifecycle {
 
@@ -22,6 +23,7 @@ struct Config {
   std::string images_dir;
   ApiOptions api;
   DeadlineOptions deadlines;
+  UpkeepOptions upkeep;
 };
 
 // Every fault at once, one cause each. `printed`: the effective values, secrets hidden.

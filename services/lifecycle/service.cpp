@@ -55,11 +55,13 @@ int serve(const Config& config) {
   http::Waiters waiters;
   auto relay = bus::make_relay(config.bus, "lifecycle", **events, config.database);
   if (!relay) return complain(relay.error(), kMissing);
+  eventlog::Batcher batcher(**events, config.batcher);
+  Deadlines deadlines(batcher, pool, clock, config.deadlines);
   (*events)->on_commit([&](const std::vector<eventlog::Recorded>& recorded) {
     (*relay)->nudge();
     for (const auto& event : recorded) waiters.notify(event.stream);
+    deadlines.changed(recorded);
   });
-  eventlog::Batcher batcher(**events, config.batcher);
   PostgresCatalog catalog(**events, pool);
   OciImages images(config.images_dir);
   Keys keys(pool, clock);
@@ -79,13 +81,15 @@ int serve(const Config& config) {
 
   auto from_scheduler_topic = consume("scheduler", config, **events, pool, clock);
   auto from_metering_topic = consume("metering", config, **events, pool, clock);
-  auto deadlines = std::make_unique<Deadlines>(batcher, pool, clock, config.deadlines);
+  auto upkeep = std::make_unique<Upkeep>(batcher, pool, clock, config.upkeep);
+  deadlines.start();
   log::info("service.started", {{"port", int64_t{server.port()}}, {"bus", config.bus.kind}});
 
   const int signal = wait_for_termination();
   log::info("service.draining", {{"signal", int64_t{signal}}});
   server.stop();
-  deadlines.reset();
+  upkeep.reset();
+  deadlines.stop();
   from_scheduler_topic->stop();
   from_metering_topic->stop();
   return 0;
