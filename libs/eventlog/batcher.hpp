@@ -23,7 +23,8 @@ class Batcher {
 
   // `done` is called once: on a worker thread, or, when the queue is full, at once on the calling thread.
   void submit(Work work, std::function<void(Result<std::string>)> done);
-  Result<std::string> run(Work work);  // blocks
+  // Blocks. When nothing waits, the calling thread runs the Work itself.
+  Result<std::string> run(Work work);
 
  private:
   struct State;

@@ -89,6 +89,8 @@ pqxx::connection& Connection::raw() {
   pqxx::nontransaction setup(*fresh);
   std::string settings = fmt::format(
       "SET client_encoding = 'UTF8'; SET timezone = 'UTC'; SET bytea_output = 'hex';"
+      // Statements go by key. Left to itself the server plans those with an array of one afresh each time.
+      "SET plan_cache_mode = force_generic_plan;"
       "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {};"
       "SET application_name = {};",
       options_.statement_timeout.count(), options_.lock_timeout.count(),
