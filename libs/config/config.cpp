@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
@@ -136,6 +137,15 @@ Reader::~Reader() = default;
 
 std::string Reader::text(std::string_view path, std::optional<std::string> fallback) {
   return state_->scalar(path, std::move(fallback)).value_or("");
+}
+
+std::string Reader::choice(std::string_view path, const std::vector<std::string>& allowed,
+                           std::optional<std::string> fallback) {
+  const auto value = state_->scalar(path, std::move(fallback));
+  if (value && std::ranges::find(allowed, *value) == allowed.end())
+    state_->fault(path, "FieldValueInvalid",
+                  fmt::format("\"{}\" is not one of {}.", value->substr(0, 80), fmt::join(allowed, ", ")));
+  return value.value_or("");
 }
 
 int64_t Reader::integer(std::string_view path, std::optional<int64_t> fallback, int64_t min, int64_t max) {

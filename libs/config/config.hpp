@@ -30,6 +30,8 @@ class Reader {
   ~Reader();
   // `path` is dotted. Without a default the value is required.
   std::string text(std::string_view path, std::optional<std::string> fallback = std::nullopt);
+  std::string choice(std::string_view path, const std::vector<std::string>& allowed,
+                     std::optional<std::string> fallback = std::nullopt);
   int64_t integer(std::string_view path, std::optional<int64_t> fallback, int64_t min, int64_t max);
   bool boolean(std::string_view path, std::optional<bool> fallback);
   Micros duration(std::string_view path, std::optional<Micros> fallback);        // "250ms", "30s", "5m", "2h"

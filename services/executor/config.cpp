@@ -4,16 +4,6 @@
 
 namespace nodus::executor {
 
-static void check_choice(const std::string& value, const std::vector<std::string>& choices,
-                         const std::string& field, std::vector<Cause>& faults) {
-  std::string list;
-  for (const auto& choice : choices) {
-    if (value == choice) return;
-    list += (list.empty() ? "" : ", ") + choice;
-  }
-  faults.push_back({field, "FieldValueInvalid", "\"" + value + "\" is not one of " + list + "."});
-}
-
 Result<Config> read_config(const std::string& path, std::string* printed) {
   auto document = config::load_file(path);
   if (!document) return std::unexpected(document.error());
@@ -21,7 +11,7 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   Config c;
   c.machine = in.text("machine");
   c.org = in.text("org", "");
-  c.profile = in.text("profile", "production");
+  c.profile = in.choice("profile", {"production", "dev"}, "production");
   c.http_listen = in.text("http.listen", "127.0.0.1:7410");
   c.data_path = in.text("dataPath", c.http_listen);
   c.scheduler_url = in.text("scheduler.url", "http://127.0.0.1:7401");
@@ -31,7 +21,7 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   c.store = in.text("store.directory", "/var/lib/nodus/store");
   c.images = in.text("images.directory", "/var/lib/nodus/images");
   c.helper = in.text("helper", "/usr/lib/nodus/nodus-helper");
-  c.runtime_kind = in.text("runtime.kind", "auto");
+  c.runtime_kind = in.choice("runtime.kind", {"auto", "runsc", "runc"}, "auto");
   c.runtime_directory = in.text("runtime.directory", "/usr/lib/nodus");
   c.capacity.cpu_milli = in.integer("capacity.cpuMilli", 8'000, 250, 1'000'000);
   c.capacity.memory_bytes = in.quantity("capacity.memory", "16Gi");
@@ -43,8 +33,6 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   c.node_token = in.secret("NODUS_NODE_TOKEN");
   auto finished = in.finish();
   std::vector<Cause> faults = finished ? std::vector<Cause>{} : finished.error().causes;
-  check_choice(c.profile, {"production", "dev"}, "profile", faults);
-  check_choice(c.runtime_kind, {"auto", "runsc", "runc"}, "runtime.kind", faults);
   // Sockets live below it, and the path of a socket has 107 characters.
   constexpr size_t kLongest = 44;
   if (c.state.native().size() > kLongest)

@@ -175,15 +175,18 @@ int serve(const Config& config) {
   parts.server.health_routes([&] { return parts.channel.ready(); });
   if (auto started = parts.server.start(); !started) return refuse(started.error());
   if (auto recovered = parts.reconciler.recover(); !recovered) return refuse(recovered.error());
-  std::thread unpacking([&] { (*host)->unpack_catalog(); });
-  parts.channel.start();
+  // No offer before the catalog is unpacked: nobody's first start waits for that, and pays for it.
+  std::thread opening([&] {
+    (*host)->unpack_catalog();
+    parts.channel.start();
+  });
   wait_for_termination();
   log::info("node.draining");
   parts.server.stop();
-  parts.channel.stop();
   (*host)->stop_unpacking();
+  opening.join();
+  parts.channel.stop();
   parts.reconciler.stop();
-  unpacking.join();
   return 0;
 }
 

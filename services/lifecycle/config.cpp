@@ -18,7 +18,7 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   out.log_partitions = static_cast<int>(in.integer("log.partitions", 4, 1, 64));
   out.log_level = in.text("log.level", "info");
   out.batcher.workers = static_cast<int>(in.integer("log.workers", 2, 1, 64));
-  out.bus.kind = in.text("bus.kind", "log");
+  out.bus.kind = in.choice("bus.kind", {"log", "kafka"}, "log");
   out.bus.kafka_brokers = in.text("bus.kafkaBrokers", "");
   out.bus.partitions = out.log_partitions;
   out.images_dir = in.text("images.directory");

@@ -29,7 +29,7 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   out.pool = static_cast<int>(in.integer("database.pool", 8, 4, 200));
   out.log_partitions = static_cast<int>(in.integer("log.partitions", 4, 1, 64));
   out.log_level = in.text("log.level", "info");
-  out.bus.kind = in.text("bus.kind", "log");
+  out.bus.kind = in.choice("bus.kind", {"log", "kafka"}, "log");
   out.bus.kafka_brokers = in.text("bus.kafkaBrokers", "");
   out.bus.partitions = out.log_partitions;
   out.durations.hold = whole_seconds(in, "money.hold", Seconds(75), faults);

@@ -29,7 +29,7 @@ Result<Config> read_config(std::shared_ptr<const config::Document> document, boo
   c.database.application_name = "nodus-scheduler";
   c.database_pool = static_cast<int>(in.integer("database.pool", 12, 4, 200));
   c.bus.partitions = static_cast<int>(in.integer("log.partitions", 4, 1, 64));
-  c.bus.kind = in.text("bus.kind", "log");
+  c.bus.kind = in.choice("bus.kind", {"log", "kafka"}, "log");
   c.bus.kafka_brokers = in.text("bus.kafkaBrokers", "");
   c.slots.offer_ttl = in.duration("scheduler.offerTtl", Seconds(60));
   c.channel.lease = in.duration("scheduler.lease", Seconds(30));

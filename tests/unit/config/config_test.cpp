@@ -56,10 +56,11 @@ TEST(Config, ReportsEveryFaultAtOnce) {
   in.text("m");
   in.text("empty");
   in.text("http.listen", "x");
+  in.choice("kind", {"log", "kafka"}, "rabbit");
   in.secret("NODUS_TEST_ABSENT");
   EXPECT_THAT(fields(in.finish()),
               testing::UnorderedElementsAre("required", "n", "f", "d", "q", "l", "m", "empty", "n", "extra",
-                                            "http.listn", "NODUS_TEST_ABSENT"));
+                                            "http.listn", "kind", "NODUS_TEST_ABSENT"));
 }
 
 TEST(Config, AScalarWhereAMappingBelongsIsAFault) {
