@@ -32,6 +32,7 @@ class BufferedUnit final : public Unit {
 
   pqxx::work* sql() override { return tx_; }
   void project(std::function<void(pqxx::work&)> write) override { projections.push_back(std::move(write)); }
+  void stage(std::any note) override { staged.push_back(std::move(note)); }
 
   Head& own(const std::string& stream) {
     auto found = heads_.find(stream);
@@ -42,6 +43,7 @@ class BufferedUnit final : public Unit {
   std::vector<Recorded> events;
   std::set<std::string> changed;
   std::vector<std::function<void(pqxx::work&)>> projections;
+  std::vector<std::any> staged;
 
  private:
   pqxx::work* tx_;
@@ -105,6 +107,8 @@ Result<std::string> Batch::decide(const Work& work) {
   changed.merge(unit.changed);
   events.insert(events.end(), std::make_move_iterator(unit.events.begin()),
                 std::make_move_iterator(unit.events.end()));
+  staged.insert(staged.end(), std::make_move_iterator(unit.staged.begin()),
+                std::make_move_iterator(unit.staged.end()));
   if (!work.key.empty()) accepted[work.key] = {work.input_hash, *answer};
   return answer;
 }

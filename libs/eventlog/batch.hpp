@@ -36,6 +36,7 @@ class Batch {
   std::vector<Recorded> events;              // in order, without partition, position and time
   std::map<std::string, Accepted> accepted;  // keys of this batch to store
   bool projected = false;                    // some Work wrote rows of its own
+  std::vector<std::any> staged;              // notes for on_append
 
  private:
   pqxx::work* tx_;

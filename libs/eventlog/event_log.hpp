@@ -19,6 +19,7 @@
 
 #include <pqxx/pqxx>
 
+#include <any>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -68,6 +69,8 @@ class Unit {
   // SQL writes (read models, deadlines) in the same transaction, run in order right after decide() returned a
   // value, so later Works of the batch read them.
   virtual void project(std::function<void(pqxx::work&)> write) = 0;
+  // A note for the hook of EventLog::on_append, if decide() returns a value.
+  virtual void stage(std::any note) = 0;
 };
 
 struct Work {
@@ -110,9 +113,16 @@ class EventLog {
 
   // Called after each commit that appended, on the committing thread, outside of every lock. Set before use.
   void on_commit(std::function<void(const std::vector<Recorded>&)> hook) { on_commit_ = std::move(hook); }
+  // Called in each transaction that staged notes, with all of them in order, after every decide() and before
+  // positions are taken: what needs a lock over all writers holds it for as short as can be. Set before use.
+  // The implementation in memory does not call it.
+  void on_append(std::function<void(pqxx::work&, std::vector<std::any>&)> hook) {
+    on_append_ = std::move(hook);
+  }
 
  protected:
   std::function<void(const std::vector<Recorded>&)> on_commit_;
+  std::function<void(pqxx::work&, std::vector<std::any>&)> on_append_;
 };
 
 int partition_of(const std::string& stream, int partitions);  // FNV-1a 64 of the name, modulo; fixed for good

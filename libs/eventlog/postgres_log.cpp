@@ -147,7 +147,7 @@ class PostgresLog final : public EventLog {
     std::optional<Outcome> outcome;
     bool nothing_to_keep = false;
     auto committed = pool_.with_tx([&](pqxx::work& tx) -> Result<void> {
-      outcome = run_round(tx, works, Round{partitions_, clock_.now(), may_wait}, also);
+      outcome = run_round(tx, works, Round{partitions_, clock_.now(), may_wait}, also, on_append_);
       bool whole =
           std::ranges::all_of(outcome->answers, [](const auto& answer) { return answer.has_value(); });
       if (also != nullptr && !whole) return std::unexpected(stream_busy());

@@ -109,7 +109,8 @@ pqxx::result append(pqxx::work& tx, Batch& batch, const std::set<std::string>& c
 }  // namespace
 
 Outcome run_round(pqxx::work& tx, std::span<const Work* const> works, const Round& round,
-                  const std::function<void(pqxx::work&)>* also) {
+                  const std::function<void(pqxx::work&)>* also,
+                  const std::function<void(pqxx::work&, std::vector<std::any>&)>& on_append) {
   Batch batch(&tx);
   auto claimed = claim_keys(tx, works, batch);
   lock_heads(tx, works, round, batch);
@@ -125,6 +126,10 @@ Outcome run_round(pqxx::work& tx, std::span<const Work* const> works, const Roun
   }
   if (also != nullptr && *also) {
     (*also)(tx);
+    outcome.wrote = true;
+  }
+  if (on_append && !batch.staged.empty()) {
+    on_append(tx, batch.staged);
     outcome.wrote = true;
   }
   outcome.wrote |= batch.projected || !batch.changed.empty() || !batch.accepted.empty();

@@ -27,6 +27,7 @@ struct Outcome {
 
 // Decides what it can. All of it counts only once the transaction has committed.
 Outcome run_round(pqxx::work& tx, std::span<const Work* const> works, const Round& round,
-                  const std::function<void(pqxx::work&)>* also);
+                  const std::function<void(pqxx::work&)>* also,
+                  const std::function<void(pqxx::work&, std::vector<std::any>&)>& on_append);
 
 }  // namespace nodus::eventlog

@@ -12,7 +12,7 @@ namespace nodus::http {
 namespace {
 
 std::string_view phrase(int status) {
-  static constexpr std::array<std::pair<int, std::string_view>, 28> kPhrases{
+  static constexpr std::array<std::pair<int, std::string_view>, 29> kPhrases{
       {{100, "Continue"},
        {101, "Switching Protocols"},
        {200, "OK"},
@@ -27,6 +27,7 @@ std::string_view phrase(int status) {
        {403, "Forbidden"},
        {404, "Not Found"},
        {405, "Method Not Allowed"},
+       {406, "Not Acceptable"},
        {408, "Request Timeout"},
        {409, "Conflict"},
        {410, "Gone"},

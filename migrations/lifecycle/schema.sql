@@ -5,6 +5,47 @@ CREATE SCHEMA lifecycle;
 
 ALTER SCHEMA lifecycle OWNER TO lifecycle;
 
+CREATE FUNCTION lifecycle.changes_begin(uids text[]) RETURNS TABLE(uid text, last bigint, generation bigint, busy boolean, open bigint, state bytea)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+BEGIN
+  PERFORM log_lock_partition(-2);
+  RETURN QUERY SELECT ''::text, coalesce((SELECT max(c.position) FROM changes c), 1), 0::bigint, false, 0::bigint,
+                      ''::bytea;
+  IF cardinality(uids) > 0 THEN
+    RETURN QUERY SELECT s.uid, 0::bigint, s.generation, s.busy,
+        (SELECT count(*) FROM processes p WHERE p.sandbox_uid = s.uid AND NOT p.ended), h.state
+      FROM unnest(uids) AS u (uid) JOIN sandboxes s ON s.uid = u.uid JOIN heads h ON h.stream = 'sandbox/' || s.uid;
+  END IF;
+END $$;
+
+ALTER FUNCTION lifecycle.changes_begin(uids text[]) OWNER TO lifecycle;
+
+CREATE FUNCTION lifecycle.changes_write(now_us bigint, c_position bigint[], c_project text[], c_resource text[], c_type text[], c_object text[], c_was text[], s_uid text[], s_version bigint[], s_generation bigint[], s_busy integer[], s_phase text[], s_labels text[], p_uid text[], p_version bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+BEGIN
+  INSERT INTO changes (position, project, resource, type, at_us, object, was)
+    SELECT u.n, u.p, u.r, u.t, now_us, u.o, u.w
+    FROM unnest(c_position, c_project, c_resource, c_type, c_object, c_was) AS u (n, p, r, t, o, w);
+  IF cardinality(s_uid) > 0 THEN
+    UPDATE sandboxes s SET resource_version = u.v, generation = u.g, busy = u.b <> 0, phase = u.p, labels = u.l::jsonb
+      FROM unnest(s_uid, s_version, s_generation, s_busy, s_phase, s_labels) AS u (uid, v, g, b, p, l)
+      WHERE s.uid = u.uid;
+  END IF;
+  IF cardinality(p_uid) > 0 THEN
+    UPDATE processes p SET resource_version = u.v FROM unnest(p_uid, p_version) AS u (uid, v) WHERE p.uid = u.uid;
+  END IF;
+END $$;
+
+ALTER FUNCTION lifecycle.changes_write(now_us bigint, c_position bigint[], c_project text[], c_resource text[], c_type text[], c_object text[], c_was text[], s_uid text[], s_version bigint[], s_generation bigint[], s_busy integer[], s_phase text[], s_labels text[], p_uid text[], p_version bigint[]) OWNER TO lifecycle;
+
 CREATE FUNCTION lifecycle.log_append(h_stream text[], h_version bigint[], h_state_version integer[], h_state bytea[], unused_streams text[], k_key text[], k_hash text[], k_answer bytea[], unused_keys text[], parts integer[], now_us bigint, e_part integer[], e_offset bigint[], e_stream text[], e_version bigint[], e_type text[], e_payload bytea[]) RETURNS TABLE(base_partition integer, base_position bigint)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -125,6 +166,35 @@ $$;
 
 ALTER FUNCTION lifecycle.log_lock_partition(p integer) OWNER TO lifecycle;
 
+CREATE FUNCTION lifecycle.object_events_add(keep integer, now_us bigint, e_uid text[], e_project text[], e_kind text[], e_object_uid text[], e_object_name text[], e_type text[], e_reason text[], e_message text[], e_count bigint[], e_version bigint[]) RETURNS TABLE(ord bigint, uid text, project text, name text, object_kind text, object_uid text, object_name text, type text, reason text, message text, count bigint, first_us bigint, last_us bigint)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY
+    INSERT INTO object_events AS e (uid, project, name, object_kind, object_uid, object_name, type, reason, message,
+                                    count, first_us, last_us, resource_version)
+      SELECT u.i, u.p, u.n || '.' || to_hex(u.v), u.k, u.o, u.n, u.t, u.r, u.m, u.c, now_us, now_us, u.v
+      FROM unnest(e_uid, e_project, e_kind, e_object_uid, e_object_name, e_type, e_reason, e_message, e_count,
+                  e_version) AS u (i, p, k, o, n, t, r, m, c, v)
+      ON CONFLICT (object_uid, type, reason, md5(message)) DO UPDATE
+        SET count = e.count + excluded.count, last_us = excluded.last_us, resource_version = excluded.resource_version
+      RETURNING e.resource_version, e.uid, e.project, e.name, e.object_kind, e.object_uid, e.object_name, e.type,
+                e.reason, e.message, e.count, e.first_us, e.last_us;
+  RETURN QUERY
+    DELETE FROM object_events AS e
+      WHERE e.uid IN (SELECT x.uid FROM (SELECT DISTINCT o FROM unnest(e_object_uid) AS o) AS d
+                      CROSS JOIN LATERAL (SELECT y.uid FROM object_events y WHERE y.object_uid = d.o
+                                          ORDER BY y.last_us DESC, y.uid OFFSET keep) AS x)
+      RETURNING 0::bigint, e.uid, e.project, e.name, e.object_kind, e.object_uid, e.object_name, e.type, e.reason,
+                e.message, e.count, e.first_us, e.last_us;
+END $$;
+
+ALTER FUNCTION lifecycle.object_events_add(keep integer, now_us bigint, e_uid text[], e_project text[], e_kind text[], e_object_uid text[], e_object_name text[], e_type text[], e_reason text[], e_message text[], e_count bigint[], e_version bigint[]) OWNER TO lifecycle;
+
 CREATE TABLE lifecycle.api_keys (
     id text NOT NULL COLLATE pg_catalog."C",
     key_sha256 text NOT NULL COLLATE pg_catalog."C",
@@ -136,6 +206,26 @@ CREATE TABLE lifecycle.api_keys (
 );
 
 ALTER TABLE lifecycle.api_keys OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.changes (
+    "position" bigint NOT NULL,
+    project text NOT NULL COLLATE pg_catalog."C",
+    resource text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL COLLATE pg_catalog."C",
+    at_us bigint NOT NULL,
+    object text NOT NULL,
+    was text NOT NULL
+);
+
+ALTER TABLE lifecycle.changes OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.changes_floor (
+    "position" bigint DEFAULT 1 NOT NULL,
+    only_row boolean DEFAULT true NOT NULL,
+    CONSTRAINT changes_floor_only_row_check CHECK (only_row)
+);
+
+ALTER TABLE lifecycle.changes_floor OWNER TO lifecycle;
 
 CREATE TABLE lifecycle.consumer_offsets (
     topic text NOT NULL,
@@ -244,6 +334,26 @@ CREATE TABLE lifecycle.log_settings (
 
 ALTER TABLE lifecycle.log_settings OWNER TO lifecycle;
 
+CREATE TABLE lifecycle.object_events (
+    uid text NOT NULL COLLATE pg_catalog."C",
+    project text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    object_kind text NOT NULL COLLATE pg_catalog."C",
+    object_uid text NOT NULL COLLATE pg_catalog."C",
+    object_name text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL COLLATE pg_catalog."C",
+    reason text NOT NULL COLLATE pg_catalog."C",
+    message text NOT NULL,
+    count bigint NOT NULL,
+    first_us bigint NOT NULL,
+    last_us bigint NOT NULL,
+    resource_version bigint NOT NULL,
+    expires_us bigint,
+    CONSTRAINT object_events_type_check CHECK ((type = ANY (ARRAY['Normal'::text, 'Warning'::text])))
+);
+
+ALTER TABLE lifecycle.object_events OWNER TO lifecycle;
+
 CREATE TABLE lifecycle.parked (
     id bigint NOT NULL,
     topic text NOT NULL,
@@ -277,7 +387,8 @@ CREATE TABLE lifecycle.processes (
     epoch bigint NOT NULL,
     admitted_us bigint NOT NULL,
     expires_us bigint NOT NULL,
-    ended boolean DEFAULT false NOT NULL
+    ended boolean DEFAULT false NOT NULL,
+    resource_version bigint DEFAULT 0 NOT NULL
 );
 
 ALTER TABLE lifecycle.processes OWNER TO lifecycle;
@@ -314,7 +425,12 @@ CREATE TABLE lifecycle.sandboxes (
     project text NOT NULL COLLATE pg_catalog."C",
     name text NOT NULL COLLATE pg_catalog."C",
     epoch bigint DEFAULT 0 NOT NULL,
-    released_at_us bigint
+    released_at_us bigint,
+    resource_version bigint DEFAULT 0 NOT NULL,
+    generation bigint DEFAULT 1 NOT NULL,
+    busy boolean DEFAULT false NOT NULL,
+    phase text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    labels jsonb DEFAULT '{}'::jsonb NOT NULL
 );
 
 ALTER TABLE lifecycle.sandboxes OWNER TO lifecycle;
@@ -330,6 +446,12 @@ ALTER TABLE ONLY lifecycle.api_keys
 
 ALTER TABLE ONLY lifecycle.api_keys
     ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY lifecycle.changes_floor
+    ADD CONSTRAINT changes_floor_pkey PRIMARY KEY (only_row);
+
+ALTER TABLE ONLY lifecycle.changes
+    ADD CONSTRAINT changes_pkey PRIMARY KEY ("position");
 
 ALTER TABLE ONLY lifecycle.consumer_offsets
     ADD CONSTRAINT consumer_offsets_pkey PRIMARY KEY (topic, log_partition);
@@ -361,6 +483,12 @@ ALTER TABLE ONLY lifecycle.idempotency
 ALTER TABLE ONLY lifecycle.log_settings
     ADD CONSTRAINT log_settings_pkey PRIMARY KEY (only_row);
 
+ALTER TABLE ONLY lifecycle.object_events
+    ADD CONSTRAINT object_events_pkey PRIMARY KEY (uid);
+
+ALTER TABLE ONLY lifecycle.object_events
+    ADD CONSTRAINT object_events_project_name_key UNIQUE (project, name);
+
 ALTER TABLE ONLY lifecycle.parked
     ADD CONSTRAINT parked_pkey PRIMARY KEY (id);
 
@@ -382,6 +510,8 @@ ALTER TABLE ONLY lifecycle.sandboxes
 ALTER TABLE ONLY lifecycle.sandboxes
     ADD CONSTRAINT sandboxes_project_name_key UNIQUE (project, name);
 
+CREATE INDEX changes_of_project ON lifecycle.changes USING btree (project, resource, "position");
+
 CREATE INDEX deadlines_due ON lifecycle.deadlines USING btree (due_us);
 
 CREATE INDEX events_by_stream ON ONLY lifecycle.events USING btree (stream, version);
@@ -392,13 +522,25 @@ CREATE INDEX events_1_stream_version_idx ON lifecycle.events_1 USING btree (stre
 
 CREATE INDEX events_2_stream_version_idx ON lifecycle.events_2 USING btree (stream, version);
 
+CREATE UNIQUE INDEX object_events_equal ON lifecycle.object_events USING btree (object_uid, type, reason, md5(message));
+
+CREATE INDEX object_events_expiring ON lifecycle.object_events USING btree (expires_us) WHERE (expires_us IS NOT NULL);
+
+CREATE INDEX object_events_of_object ON lifecycle.object_events USING btree (object_uid, last_us);
+
 CREATE INDEX parked_stream ON lifecycle.parked USING btree (topic, stream, "position");
 
 CREATE INDEX processes_by_name ON lifecycle.processes USING btree (project, name);
 
+CREATE INDEX processes_of_project ON lifecycle.processes USING btree (project, admitted_us, uid);
+
 CREATE INDEX processes_of_sandbox ON lifecycle.processes USING btree (sandbox_uid, admitted_us);
 
 CREATE INDEX processes_open ON lifecycle.processes USING btree (sandbox_uid) WHERE (NOT ended);
+
+CREATE INDEX sandboxes_by_label ON lifecycle.sandboxes USING gin (labels);
+
+CREATE INDEX sandboxes_by_phase ON lifecycle.sandboxes USING btree (project, phase, name);
 
 ALTER INDEX lifecycle.events_pkey ATTACH PARTITION lifecycle.events_0_pkey;
 

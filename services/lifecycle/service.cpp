@@ -12,6 +12,7 @@
 #include "libs/base/signals.hpp"
 #include "libs/eventlog/postgres_log.hpp"
 #include "libs/telemetry/log.hpp"
+#include "services/lifecycle/adapters/changes.hpp"
 #include "services/lifecycle/adapters/inputs.hpp"
 #include "services/lifecycle/adapters/oci_images.hpp"
 #include "services/lifecycle/adapters/postgres_catalog.hpp"
@@ -62,6 +63,8 @@ int serve(const Config& config) {
     for (const auto& event : recorded) waiters.notify(event.stream);
     deadlines.changed(recorded);
   });
+  (*events)->on_append(
+      [&](pqxx::work& tx, std::vector<std::any>& notes) { write_changes(tx, notes, clock.now()); });
   PostgresCatalog catalog(**events, pool);
   OciImages images(config.images_dir);
   Keys keys(pool, clock);

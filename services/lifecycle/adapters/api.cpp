@@ -19,47 +19,13 @@ constexpr size_t kManifestBytes = 256 * 1024;
 constexpr size_t kMaxIdempotencyKey = 128;
 
 Result<http::Response> sandbox_response(Api& api, int status, const Sandbox& sandbox) {
-  auto busy = api.catalog.busy(sandbox.uid);
-  if (!busy) return std::unexpected(std::move(busy.error()));
-  return http::json(status, json::serialize(render_sandbox(sandbox, *busy, api.clock.now())));
+  auto view = api.catalog.view(sandbox.uid);
+  if (!view) return std::unexpected(std::move(view.error()));
+  return http::json(status, json::serialize(render_sandbox(*view, api.clock.now())));
 }
 
 http::Response answer(Result<http::Response> response) {
   return response ? std::move(*response) : http::status(response.error());
-}
-
-Result<int> page_limit(const http::Request& request) {
-  const auto text = request.query_value("limit");
-  if (!text) return 500;
-  if (text->empty() || text->size() > 3 || text->find_first_not_of("0123456789") != std::string::npos ||
-      std::stoi(*text) < 1 || std::stoi(*text) > 500)
-    return fail(Code::kInvalid, "Invalid", "limit: a number from 1 to 500.");
-  return std::stoi(*text);
-}
-
-Result<http::Response> list_sandboxes(Api& api, const http::Identity& caller, const http::Request& request) {
-  auto limit = page_limit(request);
-  if (!limit) return std::unexpected(std::move(limit.error()));
-  auto found = api.catalog.sandboxes(caller.project, {*limit, request.query_value("continue").value_or("")});
-  if (!found) return std::unexpected(std::move(found.error()));
-  json::array items;
-  for (const auto& sandbox : *found) {
-    auto busy = api.catalog.busy(sandbox.uid);
-    if (!busy) return std::unexpected(std::move(busy.error()));
-    items.push_back(render_sandbox(sandbox, *busy, api.clock.now()));
-  }
-  json::object metadata;
-  if (static_cast<int>(found->size()) == *limit) metadata["continue"] = found->back().name;
-  return http::json(200, json::serialize(json::object{{"apiVersion", "nodus.dev/v1"},
-                                                      {"kind", "SandboxList"},
-                                                      {"metadata", std::move(metadata)},
-                                                      {"items", std::move(items)}}));
-}
-
-Result<http::Response> get_sandbox(Api& api, const http::Identity& caller, const http::Request& request) {
-  auto sandbox = find_sandbox(api, caller, request);
-  if (!sandbox) return std::unexpected(std::move(sandbox.error()));
-  return sandbox_response(api, 200, *sandbox);
 }
 
 Result<http::Response> delete_sandbox(Api& api, const http::Identity& caller, const http::Request& request) {
@@ -68,25 +34,6 @@ Result<http::Response> delete_sandbox(Api& api, const http::Identity& caller, co
   auto after = api.sandboxes.remove(*sandbox);
   if (!after) return std::unexpected(std::move(after.error()));
   return sandbox_response(api, after->phase == Phase::kDeleted ? 200 : 202, *after);
-}
-
-Result<http::Response> list_processes(Api& api, const http::Identity& caller, const http::Request& request) {
-  auto limit = page_limit(request);
-  if (!limit) return std::unexpected(std::move(limit.error()));
-  auto found = api.catalog.processes(caller.project, request.query_value("sandbox").value_or(""), *limit);
-  if (!found) return std::unexpected(std::move(found.error()));
-  json::array items;
-  for (const auto& process : *found) items.push_back(render_process(process));
-  return http::json(200, json::serialize(json::object{{"apiVersion", "nodus.dev/v1"},
-                                                      {"kind", "ProcessList"},
-                                                      {"metadata", json::object{}},
-                                                      {"items", std::move(items)}}));
-}
-
-Result<http::Response> get_process(Api& api, const http::Identity& caller, const http::Request& request) {
-  auto process = api.catalog.process(caller.project, request.params.at("name"));
-  if (!process) return std::unexpected(std::move(process.error()));
-  return http::json(200, json::serialize(render_process(*process)));
 }
 
 Result<Created> create_from(Api& api, const http::Identity& caller, const http::Request& request,
@@ -191,24 +138,12 @@ Error sandbox_starting(const Api& api, std::string message) {
 std::vector<PublicRoute> object_routes() {
   const auto path = [](std::string_view rest) { return std::string(kPrefix) + std::string(rest); };
   return {
-      {.method = "GET",
-       .pattern = path("sandboxes"),
-       .name = "sandboxes.list",
-       .right = Right::kRead,
-       .effect = Effect::kReads,
-       .plain = list_sandboxes},
       {.method = "POST",
        .pattern = path("sandboxes"),
        .name = "sandboxes.create",
        .right = Right::kUse,
        .effect = Effect::kChanges,
        .stream = create_route},
-      {.method = "GET",
-       .pattern = path("sandboxes/{name}"),
-       .name = "sandboxes.get",
-       .right = Right::kRead,
-       .effect = Effect::kReads,
-       .plain = get_sandbox},
       {.method = "PATCH",
        .pattern = path("sandboxes/{name}"),
        .name = "sandboxes.patch",
@@ -221,18 +156,6 @@ std::vector<PublicRoute> object_routes() {
        .right = Right::kUse,
        .effect = Effect::kRemoves,
        .plain = delete_sandbox},
-      {.method = "GET",
-       .pattern = path("processes"),
-       .name = "processes.list",
-       .right = Right::kRead,
-       .effect = Effect::kReads,
-       .plain = list_processes},
-      {.method = "GET",
-       .pattern = path("processes/{name}"),
-       .name = "processes.get",
-       .right = Right::kRead,
-       .effect = Effect::kReads,
-       .plain = get_process},
   };
 }
 

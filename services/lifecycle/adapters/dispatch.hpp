@@ -46,7 +46,8 @@ struct PublicRoute {
 };
 
 // The parts of the table; a new part is added to public_routes().
-std::vector<PublicRoute> object_routes();  // Sandboxes and Processes
+std::vector<PublicRoute> object_routes();  // changes of Sandboxes
+std::vector<PublicRoute> read_routes();    // objects: one, many, and what changes
 std::vector<PublicRoute> exec_routes();    // commands, handed on to the node
 std::vector<PublicRoute> file_routes();    // files, likewise
 std::vector<PublicRoute> bill_routes();    // forwarded to metering

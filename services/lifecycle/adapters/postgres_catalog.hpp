@@ -14,11 +14,17 @@ class PostgresCatalog final : public Catalog {
   Result<Sandbox> sandbox(const ProjectId& project, const std::string& name) override;
   Result<std::optional<Sandbox>> last_holder(const ProjectId& project, const std::string& name) override;
   Result<Sandbox> sandbox(const SandboxUid& uid) override;
-  Result<std::vector<Sandbox>> sandboxes(const ProjectId& project, const Page& page) override;
+  Result<SandboxView> view(const ProjectId& project, const std::string& name) override;
+  Result<SandboxView> view(const SandboxUid& uid) override;
+  Result<Listed<SandboxView>> sandboxes(const ProjectId& project, const ListQuery& query) override;
   Result<Process> process(const ProjectId& project, const std::string& name) override;
   Result<Process> process(const ProcessUid& uid) override;
-  Result<std::vector<Process>> processes(const ProjectId& project, const std::string& sandbox,
-                                         int limit) override;
+  Result<ProcessView> process_view(const ProjectId& project, const std::string& name) override;
+  Result<Listed<ProcessView>> processes(const ProjectId& project, const ListQuery& query) override;
+  Result<Listed<ObjectEvent>> events(const ProjectId& project, const ListQuery& query) override;
+  Result<ObjectEvent> event(const ProjectId& project, const std::string& name) override;
+  Result<ChangePage> changes(const ProjectId& project, const std::string& resource, int64_t after,
+                             int limit) override;
   Result<bool> busy(const SandboxUid& uid) override;
   Result<std::optional<Instant>> funds_changed_at(const OrgId& org) override;
 

@@ -1,4 +1,5 @@
 // Read models and deadlines of lifecycle, written in the transaction of the events they follow from.
+#include "services/lifecycle/adapters/changes.hpp"
 #include "services/lifecycle/app/works.hpp"
 
 namespace nodus::lifecycle {
@@ -24,15 +25,26 @@ void write_deadlines(pqxx::work& tx, const std::string& stream, const std::vecto
   }
 }
 
-void write_sandbox_row(pqxx::work& tx, const Sandbox& before, const Sandbox& after) {
+// The rows of a Sandbox that is gone; watchers are told of them.
+void delete_sandbox_row(pqxx::work& tx, SandboxNote& note) {
+  const std::string& uid = note.after.uid.str();
+  for (const auto& row : tx.exec_params(
+           "DELETE FROM processes WHERE sandbox_uid = $1 AND ended RETURNING uid, name, admitted_us", uid))
+    note.gone.push_back({row[0].as<std::string>(), row[1].as<std::string>(), row[2].as<int64_t>()});
+  for (const auto& row : tx.exec_params("DELETE FROM sandboxes WHERE uid = $1 RETURNING generation", uid))
+    note.generation = row[0].as<int64_t>();
+}
+
+void write_sandbox_row(pqxx::work& tx, SandboxNote& note) {
+  const Sandbox& before = note.before;
+  const Sandbox& after = note.after;
   if (before.phase == Phase::kNone) {
     tx.exec_params0(
         "INSERT INTO sandboxes (uid, org, project, name, released_at_us) VALUES ($1, $2, $3, $4, $5)",
         after.uid.str(), after.org.str(), after.project.str(), after.name,
         after.start_open ? std::nullopt : std::optional<int64_t>(to_micros(after.created_at)));
   } else if (after.phase == Phase::kDeleted) {
-    tx.exec_params0("DELETE FROM processes WHERE sandbox_uid = $1 AND ended", after.uid.str());
-    tx.exec_params0("DELETE FROM sandboxes WHERE uid = $1", after.uid.str());
+    delete_sandbox_row(tx, note);
   } else if (before.epoch != after.epoch || before.start_open != after.start_open) {
     tx.exec_params0("UPDATE sandboxes SET epoch = $2, released_at_us = $3 WHERE uid = $1", after.uid.str(),
                     after.epoch,
@@ -43,28 +55,35 @@ void write_sandbox_row(pqxx::work& tx, const Sandbox& before, const Sandbox& aft
 }  // namespace
 
 void project_sandbox(eventlog::Unit& unit, const Sandbox& before, const Sandbox& after) {
-  unit.project([before, after](pqxx::work& tx) {
-    write_sandbox_row(tx, before, after);
-    write_deadlines(tx, sandbox_stream(after.uid), deadlines_of(before), deadlines_of(after));
+  auto note = std::make_shared<SandboxNote>(SandboxNote{before, after, 1, {}});
+  unit.stage(note);
+  unit.project([note](pqxx::work& tx) {
+    write_sandbox_row(tx, *note);
+    write_deadlines(tx, sandbox_stream(note->after.uid), deadlines_of(note->before),
+                    deadlines_of(note->after));
   });
 }
 
 void project_process(eventlog::Unit& unit, const Process& before, const Process& after) {
-  unit.project([before, after](pqxx::work& tx) {
-    const auto& p = after.admitted;
-    if (before.admitted.uid.empty())
+  auto note = std::make_shared<ProcessNote>(ProcessNote{before, after, false});
+  unit.stage(note);
+  unit.project([note](pqxx::work& tx) {
+    const auto& p = note->after.admitted;
+    if (note->before.admitted.uid.empty()) {
       tx.exec_params0(
           "INSERT INTO processes (uid, sandbox_uid, project, name, epoch, admitted_us, expires_us) "
           "VALUES ($1, $2, $3, $4, $5, $6, $7)",
           p.uid.str(), p.sandbox.str(), p.project.str(), p.name, p.epoch, to_micros(p.at),
           to_micros(p.at + p.timeout));
-    else if (after.ended)
-      tx.exec_params0(
+    } else if (note->after.ended) {
+      const auto kept = tx.exec_params(
           "WITH gone AS (DELETE FROM processes WHERE uid = $1 AND NOT EXISTS "
           "(SELECT 1 FROM sandboxes WHERE sandboxes.uid = processes.sandbox_uid)) "
           "UPDATE processes SET ended = true WHERE uid = $1 AND EXISTS "
           "(SELECT 1 FROM sandboxes WHERE sandboxes.uid = processes.sandbox_uid)",
           p.uid.str());
+      note->gone = kept.affected_rows() == 0;
+    }
   });
 }
 

@@ -49,7 +49,9 @@ json::array conditions(const Sandbox& s) {
 
 }  // namespace
 
-json::object render_sandbox(const Sandbox& s, bool busy, Instant now) {
+json::object render_sandbox(const SandboxView& view, Instant now) {
+  const Sandbox& s = view.sandbox;
+  const bool busy = view.busy;
   json::object status{
       {"phase", to_string(s.phase)},
       {"activity", s.phase == Phase::kRunning && busy ? "Busy" : "Idle"},
@@ -80,7 +82,10 @@ json::object render_sandbox(const Sandbox& s, bool busy, Instant now) {
   json::object metadata{{"name", s.name},
                         {"namespace", s.project.str()},
                         {"uid", s.uid.str()},
+                        {"resourceVersion", std::to_string(view.resource_version)},
+                        {"generation", view.generation},
                         {"creationTimestamp", to_rfc3339(s.created_at)}};
+  if (s.phase == Phase::kTerminating) metadata["deletionTimestamp"] = to_rfc3339(s.phase_since);
   if (!s.labels.empty()) metadata["labels"] = strings(s.labels);
   if (!s.annotations.empty()) metadata["annotations"] = strings(s.annotations);
   return {{"apiVersion", "nodus.dev/v1"},
@@ -90,7 +95,8 @@ json::object render_sandbox(const Sandbox& s, bool busy, Instant now) {
           {"status", std::move(status)}};
 }
 
-json::object render_process(const Process& p) {
+json::object render_process(const ProcessView& view) {
+  const Process& p = view.process;
   json::object status{{"phase", p.ended ? "Ended" : "Running"}};
   if (p.ended) {
     status["reason"] = p.ended->reason;
@@ -107,12 +113,39 @@ json::object render_process(const Process& p) {
            {{"name", p.admitted.name},
             {"namespace", p.admitted.project.str()},
             {"uid", p.admitted.uid.str()},
+            {"resourceVersion", std::to_string(view.resource_version)},
             {"creationTimestamp", to_rfc3339(p.admitted.at)}}},
           {"spec",
            {{"sandbox", p.admitted.sandbox_name},
             {"command", std::move(command)},
             {"timeout", config::format_duration(p.admitted.timeout)}}},
           {"status", std::move(status)}};
+}
+
+json::object render_event(const ObjectEvent& e) {
+  return {{"apiVersion", "v1"},
+          {"kind", "Event"},
+          {"metadata",
+           {{"name", e.name},
+            {"namespace", e.project.str()},
+            {"uid", e.uid},
+            {"resourceVersion", std::to_string(e.resource_version)},
+            {"creationTimestamp", to_rfc3339(e.first)}}},
+          {"involvedObject",
+           {{"apiVersion", "nodus.dev/v1"},
+            {"kind", e.object_kind},
+            {"namespace", e.project.str()},
+            {"name", e.object_name},
+            {"uid", e.object_uid}}},
+          {"type", e.type},
+          {"reason", e.reason},
+          {"message", e.message},
+          {"count", e.count},
+          {"firstTimestamp", to_rfc3339(e.first)},
+          {"lastTimestamp", to_rfc3339(e.last)},
+          {"source", {{"component", "nodus-lifecycle"}}},
+          {"reportingComponent", "nodus-lifecycle"},
+          {"reportingInstance", ""}};
 }
 
 std::string end_frame(const Process& p) {

@@ -2,6 +2,7 @@
 
 #include "libs/eventlog/aggregate.hpp"
 #include "services/lifecycle/adapters/codec.hpp"
+#include "services/lifecycle/adapters/object_events.hpp"
 #include "services/lifecycle/domain/name.hpp"
 
 namespace nodus::lifecycle {
@@ -22,7 +23,9 @@ Result<Sandbox> apply_sandbox(eventlog::Unit& unit, const SandboxUid& uid, const
                               const SandboxContext& context) {
   auto step = eventlog::apply<SandboxAggregate, SandboxCodec>(unit, sandbox_stream(uid), command, context);
   if (!step) return std::unexpected(std::move(step.error()));
-  if (!step->events.empty()) project_sandbox(unit, step->before, step->after);
+  if (step->events.empty()) return std::move(step->after);
+  project_sandbox(unit, step->before, step->after);
+  add_events_of(unit, step->after, step->events);
   return std::move(step->after);
 }
 

@@ -18,7 +18,8 @@ class DeadlinesOnPostgres : public ::testing::Test {
  protected:
   DeadlinesOnPostgres()
       : pool_({.url = test::fresh_database({"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
-                                            "migrations/lifecycle/deploy/0003_lifecycle.sql"},
+                                            "migrations/lifecycle/deploy/0003_lifecycle.sql",
+                                            "migrations/lifecycle/deploy/0004_objects.sql"},
                                            "lifecycle"),
                .schema = "lifecycle",
                .application_name = "test"},

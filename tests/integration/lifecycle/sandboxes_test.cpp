@@ -1,82 +1,18 @@
 // The use cases on a real PostgreSQL.
 #include "services/lifecycle/app/sandboxes.hpp"
 
-#include <gtest/gtest.h>
-
 #include <latch>
 #include <set>
 #include <thread>
 
 #include "libs/base/random.hpp"
 #include "libs/eventlog/aggregate.hpp"
-#include "libs/eventlog/postgres_log.hpp"
-#include "services/lifecycle/adapters/codec.hpp"
 #include "services/lifecycle/adapters/keys.hpp"
-#include "services/lifecycle/adapters/postgres_catalog.hpp"
 #include "services/lifecycle/app/upkeep.hpp"
-#include "services/lifecycle/app/works.hpp"
-#include "tests/support/postgres_fixture.hpp"
+#include "tests/integration/lifecycle/lifecycle_fixture.hpp"
 
 namespace nodus::lifecycle {
 namespace {
-
-class OneImage final : public Images {
- public:
-  Result<std::string> resolve(const std::string& reference) override {
-    if (reference != "nodus/busybox") return fail(Code::kInvalid, "Invalid", "no such image");
-    return "sha256:abc";
-  }
-};
-
-class Lifecycle : public ::testing::Test {
- protected:
-  Lifecycle()
-      : pool_({.url = test::fresh_database({"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
-                                            "migrations/lifecycle/deploy/0003_lifecycle.sql"},
-                                           "lifecycle"),
-               .schema = "lifecycle",
-               .application_name = "test"},
-              16),
-        log_(*eventlog::make_postgres_log(clock_, pool_, 4)),
-        batcher_(*log_, {}),
-        catalog_(*log_, pool_),
-        sandboxes_(batcher_, catalog_, images_, clock_) {
-    EXPECT_TRUE(eventlog::ensure_ranges(pool_).has_value());
-  }
-
-  NewSandbox wanted(const std::string& name, const std::string& key = "") {
-    NewSandbox out{.org = OrgId("acme"),
-                   .project = ProjectId("web"),
-                   .name = name,
-                   .labels = {},
-                   .annotations = {},
-                   .spec = {},
-                   .run = true,
-                   .idempotency_key = key,
-                   .input_hash = key.empty() ? "" : "h"};
-    out.spec.image = "nodus/busybox";
-    return out;
-  }
-  Sandbox change(const Sandbox& sandbox, SandboxCommand command) {
-    auto answer = batcher_.run(change_sandbox(sandbox.uid, std::move(command), {clock_.now(), std::nullopt}));
-    EXPECT_TRUE(answer.has_value());
-    return *SandboxCodec::decode_state(*answer);
-  }
-  Sandbox make_running(const std::string& name) {
-    auto created = sandboxes_.create(wanted(name));
-    EXPECT_TRUE(created.has_value());
-    change(created->sandbox, RecordSlot{{1, 1, "machine-1", "127.0.0.1:1", clock_.now()}});
-    return change(created->sandbox, RecordRunning{{1, "runsc", clock_.now()}});
-  }
-
-  ManualClock clock_;
-  OneImage images_;
-  pg::Pool pool_;
-  std::unique_ptr<eventlog::EventLog> log_;
-  eventlog::Batcher batcher_;
-  PostgresCatalog catalog_;
-  Sandboxes sandboxes_;
-};
 
 TEST_F(Lifecycle, ManyCreatesOfOneNameMakeOneSandbox) {
   constexpr int kCallers = 64;
@@ -97,7 +33,7 @@ TEST_F(Lifecycle, ManyCreatesOfOneNameMakeOneSandbox) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(uids.size(), 1u);
   EXPECT_EQ(created, 1);
-  EXPECT_EQ(catalog_.sandboxes(ProjectId("web"), {})->size(), 1u);
+  EXPECT_EQ(catalog_.sandboxes(ProjectId("web"), {})->items.size(), 1u);
 }
 
 TEST_F(Lifecycle, ALostAnswerIsSafeToRepeat) {
@@ -126,7 +62,7 @@ TEST_F(Lifecycle, ANameIsFreeAgainAfterDeletion) {
 TEST_F(Lifecycle, OtherProjectsSeeNothing) {
   ASSERT_TRUE(sandboxes_.create(wanted("a")).has_value());
   EXPECT_EQ(catalog_.sandbox(ProjectId("other"), "a").error().code, Code::kNotFound);
-  EXPECT_TRUE(catalog_.sandboxes(ProjectId("other"), {})->empty());
+  EXPECT_TRUE(catalog_.sandboxes(ProjectId("other"), {})->items.empty());
 }
 
 TEST_F(Lifecycle, ProcessesAreNumberedAndAdmittedOncePerKey) {
@@ -140,7 +76,7 @@ TEST_F(Lifecycle, ProcessesAreNumberedAndAdmittedOncePerKey) {
   EXPECT_EQ(again->process->admitted.uid, first->process->admitted.uid);
   EXPECT_EQ(sandboxes_.admit(sandbox, {.command = {"true"}})->process->admitted.name, "sb-a-2");
   EXPECT_TRUE(*catalog_.busy(sandbox.uid));
-  EXPECT_EQ(catalog_.processes(ProjectId("web"), "a", 10)->size(), 2u);
+  EXPECT_EQ(catalog_.processes(ProjectId("web"), {})->items.size(), 2u);
 }
 
 TEST_F(Lifecycle, ACommandWakesAStoppedSandbox) {

@@ -1,0 +1,148 @@
+// Reading objects: one, many, and (in watch.cpp) what changes. Reading never counts as activity.
+#include "services/lifecycle/adapters/api.hpp"
+#include "services/lifecycle/adapters/read_options.hpp"
+#include "services/lifecycle/adapters/render.hpp"
+
+namespace nodus::lifecycle {
+
+namespace json = boost::json;
+using boost::asio::awaitable;
+
+namespace {
+
+// The position of the list, as every page of it says.
+json::object list_metadata(const ReadOptions& options, int64_t version, const std::string& next) {
+  if (options.token_version > 0) version = options.token_version;
+  json::object out{{"resourceVersion", std::to_string(version)}};
+  if (!next.empty()) out["continue"] = continue_token(version, next);
+  return out;
+}
+
+http::Response list_response(const Resource& resource, const ReadOptions& options, json::object metadata,
+                             std::vector<json::object> objects, Instant now) {
+  if (options.form.as == Form::As::kTable)
+    return http::json(200, json::serialize(render_table(resource, objects, std::move(metadata),
+                                                        options.form.include, true, now)));
+  const bool partial = options.form.as == Form::As::kMetadata;
+  json::array items;
+  items.reserve(objects.size());
+  for (auto& object : objects)
+    items.push_back(partial ? metadata_only(object, "PartialObjectMetadata") : std::move(object));
+  return http::json(200,
+                    json::serialize(json::object{
+                        {"apiVersion", partial ? "meta.k8s.io/v1" : resource.api_version},
+                        {"kind", partial ? "PartialObjectMetadataList" : std::string(resource.kind) + "List"},
+                        {"metadata", std::move(metadata)},
+                        {"items", std::move(items)}}));
+}
+
+template <class T, class Render>
+Result<http::Response> list_of(const Resource& resource, const ReadOptions& options, Result<Listed<T>> found,
+                               Instant now, Render render) {
+  if (!found) return std::unexpected(std::move(found.error()));
+  if (options.since && *options.since > found->resource_version)
+    return fail(
+        Code::kBadRequest, "Expired",
+        "resourceVersion is newer than anything here. List without resourceVersion and go on from there.");
+  std::vector<json::object> objects;
+  objects.reserve(found->items.size());
+  for (const auto& item : found->items) objects.push_back(render(item));
+  return list_response(resource, options, list_metadata(options, found->resource_version, found->next),
+                       std::move(objects), now);
+}
+
+Result<http::Response> list_sandboxes(Api& api, const http::Identity& caller, const ReadOptions& options) {
+  const Instant now = api.clock.now();
+  return list_of(sandbox_resource(), options, api.catalog.sandboxes(caller.project, options.query), now,
+                 [&](const SandboxView& view) { return render_sandbox(view, now); });
+}
+
+Result<http::Response> list_processes(Api& api, const http::Identity& caller, const ReadOptions& options) {
+  return list_of(process_resource(), options, api.catalog.processes(caller.project, options.query),
+                 api.clock.now(), [](const ProcessView& view) { return render_process(view); });
+}
+
+Result<http::Response> list_events(Api& api, const http::Identity& caller, const ReadOptions& options) {
+  return list_of(event_resource(), options, api.catalog.events(caller.project, options.query),
+                 api.clock.now(), [](const ObjectEvent& event) { return render_event(event); });
+}
+
+using List = Result<http::Response> (*)(Api&, const http::Identity&, const ReadOptions&);
+
+awaitable<void> list_route(Api& api, const http::Identity& caller, http::Exchange& exchange,
+                           const Resource& resource, List list) {
+  auto options = read_options(exchange.request(), resource);
+  if (!options) co_return co_await exchange.respond(http::status(options.error()));
+  auto response = co_await blocking<http::Response>(exchange, [&] { return list(api, caller, *options); });
+  co_await exchange.respond(response ? std::move(*response) : http::status(response.error()));
+}
+
+awaitable<void> sandboxes_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
+  return list_route(api, caller, exchange, sandbox_resource(), list_sandboxes);
+}
+awaitable<void> processes_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
+  return list_route(api, caller, exchange, process_resource(), list_processes);
+}
+awaitable<void> events_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
+  return list_route(api, caller, exchange, event_resource(), list_events);
+}
+
+template <class T, class Render>
+Result<http::Response> one_of(Api& api, const Resource& resource, const http::Request& request,
+                              Result<T> found, Render render) {
+  auto form = form_of(request);
+  if (!form) return std::unexpected(std::move(form.error()));
+  if (!found) return std::unexpected(std::move(found.error()));
+  return http::json(200, json::serialize(in_form(resource, *form, render(*found), true, api.clock.now())));
+}
+
+Result<http::Response> get_sandbox(Api& api, const http::Identity& caller, const http::Request& request) {
+  return one_of(api, sandbox_resource(), request, api.catalog.view(caller.project, request.params.at("name")),
+                [&](const SandboxView& view) { return render_sandbox(view, api.clock.now()); });
+}
+
+Result<http::Response> get_process(Api& api, const http::Identity& caller, const http::Request& request) {
+  return one_of(api, process_resource(), request,
+                api.catalog.process_view(caller.project, request.params.at("name")),
+                [](const ProcessView& view) { return render_process(view); });
+}
+
+Result<http::Response> get_event(Api& api, const http::Identity& caller, const http::Request& request) {
+  return one_of(api, event_resource(), request, api.catalog.event(caller.project, request.params.at("name")),
+                [](const ObjectEvent& event) { return render_event(event); });
+}
+
+}  // namespace
+
+std::vector<PublicRoute> read_routes() {
+  const std::string project = "/apis/nodus.dev/v1/namespaces/{project}/";
+  const std::string core = "/api/v1/namespaces/{project}/";  // where Kubernetes' clients look for Events
+  std::vector<PublicRoute> table;
+  const auto list = [&](std::string pattern, std::string name, StreamHandler handler) {
+    table.push_back({.method = "GET",
+                     .pattern = std::move(pattern),
+                     .name = std::move(name),
+                     .right = Right::kRead,
+                     .effect = Effect::kReads,
+                     .stream = handler});
+  };
+  const auto get = [&](std::string pattern, std::string name, PlainHandler handler) {
+    table.push_back({.method = "GET",
+                     .pattern = std::move(pattern),
+                     .name = std::move(name),
+                     .right = Right::kRead,
+                     .effect = Effect::kReads,
+                     .plain = handler});
+  };
+  list(project + "sandboxes", "sandboxes.list", sandboxes_route);
+  list(project + "processes", "processes.list", processes_route);
+  list(project + "events", "events.list", events_route);
+  list(core + "events", "events.list.core", events_route);
+  get(project + "sandboxes/{name}", "sandboxes.get", get_sandbox);
+  get(project + "processes/{name}", "processes.get", get_process);
+  get(project + "events/{name}", "events.get", get_event);
+  get(core + "events/{name}", "events.get.core", get_event);
+  return table;
+}
+
+}  // namespace nodus::lifecycle
