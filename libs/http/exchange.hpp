@@ -8,6 +8,7 @@
 #include "libs/http/head.hpp"
 #include "libs/http/server.hpp"
 #include "libs/http/stream.hpp"
+#include "libs/http/websocket.hpp"
 #include "libs/http/workers.hpp"
 
 namespace nodus::http {
@@ -25,6 +26,7 @@ class ServerExchange final : public Exchange {
   boost::asio::awaitable<Result<void>> write(std::string_view bytes) override;
   boost::asio::awaitable<Result<void>> finish() override;
   boost::asio::awaitable<Result<void>> proxy(Upstream upstream) override;
+  boost::asio::awaitable<Result<std::unique_ptr<WebSocket>>> upgrade(WebSocketOptions options) override;
   boost::asio::awaitable<Result<void>> run_blocking(std::function<void()> work) override;
 
   // For the connection.

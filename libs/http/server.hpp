@@ -46,6 +46,9 @@ struct Upstream {
   Millis idle_time{60'000};  // no byte in either direction
 };
 
+class WebSocket;  // websocket.hpp
+struct WebSocketOptions;
+
 // One request of a streaming route; used by one coroutine.
 class Exchange {
  public:
@@ -64,6 +67,10 @@ class Exchange {
   // directions. An error means that nothing was sent to the client yet (refused, timed out before the
   // answer's header).
   virtual boost::asio::awaitable<Result<void>> proxy(Upstream upstream) = 0;
+
+  // Makes a WebSocket of the connection. On an error the request is answered (400, or 426 for another
+  // version) or the client has left.
+  virtual boost::asio::awaitable<Result<std::unique_ptr<WebSocket>>> upgrade(WebSocketOptions options) = 0;
 
   // Runs a blocking function on the worker pool. Unavailable/Overloaded when the pool's queue is full.
   virtual boost::asio::awaitable<Result<void>> run_blocking(std::function<void()> work) = 0;

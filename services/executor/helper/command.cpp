@@ -9,6 +9,9 @@
 
 #include <algorithm>
 
+#include "services/executor/helper/processes.hpp"
+#include "services/executor/helper/terminal.hpp"
+
 namespace nodus::helper {
 namespace {
 // After the process ended, a child that still holds its pipes delays the end for so long.
@@ -26,7 +29,12 @@ uint64_t now_ms() {
 }
 
 Command::Command(SpawnRequest request, const rlimit& files, bool too_many)
-    : uid_(std::move(request.uid)), stdin_bytes_(std::move(request.stdin_bytes)), started_ms_(now_ms()) {
+    : uid_(std::move(request.uid)),
+      terminal_(request.terminal),
+      stdin_bytes_(std::move(request.stdin_bytes)),
+      stdin_end_(stdin_bytes_.size()),
+      stdin_open_(request.stdin_open),
+      started_ms_(now_ms()) {
   Spawned spawned;
   if (too_many) {
     fault_ = {Stage::kLimit, EAGAIN};
@@ -35,14 +43,16 @@ Command::Command(SpawnRequest request, const rlimit& files, bool too_many)
     fault_ = spawn(request, files, spawned);
   }
   pid_ = spawned.pid;
-  status_ = spawned.status, in_ = spawned.in;
+  status_ = spawned.status, in_ = spawned.in, slave_ = spawned.slave;
   out_[0] = spawned.out[0], out_[1] = spawned.out[1];
+  shell_ = terminal_ && !request.argv.empty() && is_shell(request.argv);
+  if (terminal_ && !stdin_open_ && !stdin_bytes_.empty() && in_ >= 0) stdin_bytes_ += end_of_file(in_);
   if (pid_ < 0) reaped_ = exec_done_ = true;
   maybe_end();
 }
 
 Command::~Command() {
-  for (int* fd : {&status_, &in_, &out_[0], &out_[1]}) close_end(*fd);
+  for (int* fd : {&status_, &in_, &out_[0], &out_[1], &slave_}) close_end(*fd);
   kept_by_all -= kept_;
 }
 
@@ -53,8 +63,8 @@ void Command::close_end(int& fd) {
 
 void Command::interests(std::vector<pollfd>& wanted) const {
   if (status_ >= 0) wanted.push_back({status_, POLLIN, 0});
-  if (in_ >= 0) wanted.push_back({in_, POLLOUT, 0});
-  if (has_room())
+  if (in_ >= 0 && (stdin_left() > 0 || (!stdin_open_ && !terminal_))) wanted.push_back({in_, POLLOUT, 0});
+  if (has_room() && !hung_up_)
     for (int fd : out_)
       if (fd >= 0) wanted.push_back({fd, POLLIN, 0});
 }
@@ -64,7 +74,7 @@ void Command::on_ready(const pollfd& ready) {
   if (ready.fd == status_) read_status();
   if (ready.fd == in_) feed_stdin();
   for (int index : {0, 1})
-    if (ready.fd == out_[index]) read_output(index);
+    if (ready.fd == out_[index]) read_output(index, ready.revents & POLLHUP);
   maybe_end();
 }
 
@@ -75,27 +85,73 @@ void Command::read_status() {
   if (got == sizeof fault) fault_ = fault;
   exec_done_ = true;
   close_end(status_);
+  close_end(slave_);
 }
 
 void Command::feed_stdin() {
-  const ssize_t put = write(in_, stdin_bytes_.data() + stdin_at_, stdin_bytes_.size() - stdin_at_);
-  if (put < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (put > 0) stdin_at_ += put;
-  if (put > 0 && stdin_at_ < stdin_bytes_.size()) return;
+  if (stdin_left() > 0) {
+    const ssize_t put = write(in_, stdin_bytes_.data() + stdin_at_, stdin_left());
+    if (put < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (put <= 0) return drop_stdin();
+    stdin_at_ += put;
+    if (stdin_left() > 0) return;
+    stdin_bytes_.clear();
+    stdin_at_ = 0;
+  }
+  if (!stdin_open_ && !terminal_) close_end(in_);
+}
+
+// Nobody reads it any more; what still comes counts as taken.
+void Command::drop_stdin() {
   close_end(in_);
   stdin_bytes_ = {};
   stdin_at_ = 0;
 }
 
-void Command::read_output(int index) {
+bool Command::add_stdin(uint64_t offset, std::string_view data, bool last) {
+  const uint64_t known = stdin_end_ - std::min(offset, stdin_end_);
+  if (offset > stdin_end_ || stdin_left() + data.size() > known + kStdinWindow + 1) return false;
+  data.remove_prefix(std::min<uint64_t>(known, data.size()));
+  if (!stdin_open_) return true;  // a repeat
+  stdin_end_ += data.size();
+  stdin_open_ = !last;
+  if (in_ < 0) return true;
+  stdin_bytes_.erase(0, stdin_at_);
+  stdin_at_ = 0;
+  stdin_bytes_ += data;
+  if (last && terminal_) stdin_bytes_ += end_of_file(in_);
+  feed_stdin();
+  return true;
+}
+
+void Command::resize(uint16_t rows, uint16_t columns) {
+  if (terminal_ && out_[0] >= 0) resize_terminal(out_[0], rows, columns);
+}
+
+void Command::signal_group(int signal) {
+  if (!running()) return;
+  const char typed = terminal_ && in_ >= 0 ? character_of(in_, signal) : 0;
+  if (typed && write(in_, &typed, 1) == 1) return;
+  if (kill(-pid_, signal) < 0) kill(pid_, signal);  // it has not made its session yet
+}
+
+bool Command::at_prompt() const {
+  return terminal_ && running() && exec_done_ && out_[0] >= 0 && is_prompt(out_[0], shell_);
+}
+
+void Command::read_output(int index, bool hung_up) {
   char part[kMaxData];
   if (!has_room()) return;
   const size_t space = kKeptOutput - kept_;
   const ssize_t got = read(out_[index], part, std::min(sizeof part, space));
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got < 0 && errno == EINTR) return;
+  if (got < 0 && errno == EAGAIN && !(terminal_ && hung_up)) return;
   if (got <= 0) {
     owed_[index] = 0;
-    close_end(out_[index]);
+    if (terminal_ && !reaped_)
+      hung_up_ = true;  // it may be opened again
+    else
+      close_end(out_[index]);
     return;
   }
   owed_[index] -= std::min<size_t>(owed_[index], got);
@@ -122,10 +178,11 @@ void Command::on_exit(int wait_status) {
   wait_status_ = wait_status;
   reaped_ = exec_done_ = true;
   exited_ms_ = now_ms();
+  hung_up_ = false;
   close_end(status_);
-  close_end(in_);
-  stdin_bytes_ = {};
-  stdin_at_ = 0;
+  close_end(slave_);
+  drop_stdin();
+  if (terminal_ && WIFSIGNALED(wait_status)) hang_up();
   for (int index : {0, 1}) {
     int pending = 0;
     if (out_[index] >= 0 && ioctl(out_[index], FIONREAD, &pending) == 0) owed_[index] = pending;
@@ -142,6 +199,15 @@ void Command::maybe_end() {
   close_end(out_[1]);
   ended_ = true;
   ended_ms_ = now_ms();
+}
+
+// The kernel tells the foreground that its terminal is gone; gVisor does not.
+void Command::hang_up() {
+  for (const auto& entry : list_processes()) {
+    if (!entry.live || entry.session != pid_) continue;
+    kill(entry.pid, SIGHUP);
+    kill(entry.pid, SIGCONT);
+  }
 }
 
 int Command::patience_ms() const {
@@ -169,6 +235,7 @@ void Command::attach(uint64_t offset) {
   sent_ = std::clamp(offset, base_, end_);
   attached_ = true;
   end_sent_ = started_sent_ = false;
+  taken_sent_ = 0;
 }
 
 void Command::acknowledge(uint64_t offset) {
@@ -190,6 +257,10 @@ std::string Command::next_frame() {
     started_sent_ = true;
     if (fault_.stage == Stage::kNone)
       return Writer(Kind::kStarted).text(uid_).u32(pid_).u64(now_ms() - started_ms_).take();
+  }
+  if (const uint64_t taken = stdin_end_ - std::min<uint64_t>(stdin_left(), stdin_end_); taken > taken_sent_) {
+    taken_sent_ = taken;
+    return Writer(Kind::kTaken).text(uid_).u64(taken).take();
   }
   if (sent_ < end_) {
     auto chunk = std::upper_bound(chunks_.begin(), chunks_.end(), sent_,

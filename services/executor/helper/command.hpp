@@ -28,6 +28,9 @@ class Command {
   bool ended() const { return ended_; }
   bool running() const { return pid_ > 0 && !reaped_; }
   size_t stdin_left() const { return stdin_bytes_.size() - stdin_at_; }
+  uint64_t stdin_end() const { return stdin_end_; }
+  // A terminal's own program that waits for a person to type.
+  bool at_prompt() const;
   uint64_t base() const { return base_; }
   uint64_t end() const { return end_; }
 
@@ -42,6 +45,9 @@ class Command {
   void attach(uint64_t offset);  // send again from here
   void detach() { attached_ = started_sent_ = end_sent_ = false; }
   void acknowledge(uint64_t offset);
+  bool add_stdin(uint64_t offset, std::string_view data, bool last);  // false: more than the window
+  void resize(uint16_t rows, uint16_t columns);
+  void signal_group(int signal);
   // The next frame nodusd should hear, or empty.
   std::string next_frame();
 
@@ -54,7 +60,9 @@ class Command {
   void close_end(int& fd);
   void read_status();
   void feed_stdin();
-  void read_output(int index);
+  void drop_stdin();
+  void hang_up();
+  void read_output(int index, bool hung_up);
   void keep(int index, const char* data, size_t size);
   void maybe_end();
   bool has_room() const { return kept_ < kKeptOutput && kept_by_all < kKeptByAll; }
@@ -63,9 +71,15 @@ class Command {
 
   std::string uid_;
   pid_t pid_ = -1;
-  int status_ = -1, in_ = -1, out_[2] = {-1, -1};
+  int status_ = -1, in_ = -1, out_[2] = {-1, -1}, slave_ = -1;
+  const bool terminal_;
+  bool shell_ = false;    // a terminal's own
+  bool hung_up_ = false;  // nobody has the terminal open now; looked at again when the process has ended
   std::string stdin_bytes_;
   size_t stdin_at_ = 0;
+  uint64_t stdin_end_ = 0;  // bytes of stdin received, the spawn's included
+  bool stdin_open_;         // more may come
+  uint64_t taken_sent_ = 0;
 
   std::deque<Chunk> chunks_;
   size_t kept_ = 0;  // bytes charged to chunks_, with a price for each chunk

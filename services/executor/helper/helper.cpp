@@ -157,7 +157,8 @@ void Helper::welcome(int fd) {
   control_ = fd;
   Writer frame(Kind::kWelcome);
   frame.u8(kVersion).text(instance_).u32(commands_.size());
-  for (const auto& command : commands_) frame.text(command->uid()).u64(command->base()).u64(command->end());
+  for (const auto& command : commands_)
+    frame.text(command->uid()).u64(command->base()).u64(command->end()).u64(command->stdin_end());
   out_ = frame.take();
 }
 
@@ -231,6 +232,8 @@ bool Helper::handle(std::string_view frame) {
     return true;
   }
   Command* command = find(body.text());
+  if (kind == Kind::kStdin || kind == Kind::kResize || kind == Kind::kSignal)
+    return on_input(kind, command, body);
   const uint64_t offset = kind == Kind::kAttach || kind == Kind::kAck ? body.u64() : 0;
   const uint8_t signal = kind == Kind::kKill ? body.u8() : 0;
   if (!body.done()) return false;
@@ -250,6 +253,24 @@ bool Helper::handle(std::string_view frame) {
   return true;
 }
 
+bool Helper::on_input(Kind kind, Command* command, Reader& body) {
+  if (kind == Kind::kStdin) {
+    const uint64_t offset = body.u64();
+    const auto data = body.text();
+    const bool last = body.u8();
+    return body.done() && (!command || command->ended() || command->add_stdin(offset, data, last));
+  }
+  if (kind == Kind::kResize) {
+    const uint32_t rows = body.u32(), columns = body.u32();
+    if (!body.done()) return false;
+    if (command) command->resize(static_cast<uint16_t>(rows), static_cast<uint16_t>(columns));
+    return true;
+  }
+  const uint8_t signal = body.u8();
+  if (body.done() && command && signal > 0 && signal < NSIG) command->signal_group(signal);
+  return body.done();
+}
+
 bool Helper::on_spawn(Reader& body) {
   SpawnRequest request;
   request.uid = body.text();
@@ -258,6 +279,9 @@ bool Helper::on_spawn(Reader& body) {
   request.env = body.texts(kMaxEnvironment);
   request.directory = body.text();
   request.stdin_bytes = body.text();
+  const uint8_t flags = body.u8();
+  request.terminal = flags & kTerminal, request.stdin_open = flags & kStdinOpen;
+  request.rows = static_cast<uint16_t>(body.u32()), request.columns = static_cast<uint16_t>(body.u32());
   if (!body.done() || request.uid.empty() || request.uid.size() > 64) return false;
   if (find(request.uid)) return true;
   size_t stdin_bytes = request.stdin_bytes.size();
@@ -268,9 +292,11 @@ bool Helper::on_spawn(Reader& body) {
 }
 
 void Helper::say_count(uint64_t tag) {
-  std::vector<pid_t> workers;
-  for (const auto& worker : workers_) workers.push_back(worker.pid);
-  out_ += Writer(Kind::kCounted).u64(tag).u32(count_live(workers)).take();
+  std::vector<pid_t> except;
+  for (const auto& worker : workers_) except.push_back(worker.pid);
+  for (const auto& command : commands_)
+    if (command->at_prompt()) except.push_back(command->pid());
+  out_ += Writer(Kind::kCounted).u64(tag).u32(count_live(except)).take();
 }
 
 void Helper::reap() {

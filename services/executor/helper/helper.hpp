@@ -38,6 +38,7 @@ class Helper {
   void write_control();
   bool handle(std::string_view frame);
   bool on_spawn(class Reader& body);
+  bool on_input(Kind kind, Command* command, Reader& body);
   void say_count(uint64_t tag);
   void reap();
   void fill_output();

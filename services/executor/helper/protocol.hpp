@@ -15,7 +15,7 @@
 
 namespace nodus::helper {
 
-inline constexpr uint8_t kVersion = 1;
+inline constexpr uint8_t kVersion = 2;
 inline constexpr uint32_t kMaxFrame = 4u << 20;         // a spawn with its environment and stdin
 inline constexpr uint32_t kMaxData = 64u << 10;         // bytes in an output or data frame
 inline constexpr size_t kMaxCommands = 1024;            // not yet forgotten, in one Sandbox
@@ -23,6 +23,7 @@ inline constexpr size_t kMaxArguments = 1024;           // and 64 KiB in total, 
 inline constexpr size_t kMaxEnvironment = 4096;         // entries, the image's included
 inline constexpr size_t kKeptOutput = 256u << 10;       // a command's unacknowledged bytes, both streams
 inline constexpr size_t kKeptByAll = 16u << 20;         // of all commands: it is the Sandbox's memory
+inline constexpr size_t kStdinWindow = 32u << 10;       // a command's stdin that it has not read yet
 inline constexpr size_t kMaxFileRequests = 64;          // at once; the next one is answered kBusy
 inline constexpr uint64_t kMaxFile = 64ull << 20;       // bytes of a put
 inline constexpr uint64_t kUnknownSize = ~uint64_t{0};  // of a put whose size nobody said
@@ -32,7 +33,8 @@ enum class Role : uint8_t { kControl = 1, kFile = 2 };
 enum class Kind : uint8_t {
   kHello = 1,  // u8 version, u8 role
   // nodusd → helper, control
-  kSpawn = 2,    // text uid, u32 user, u32 group, texts argv, texts env, text cwd, text stdin
+  kSpawn = 2,    // text uid, u32 user, u32 group, texts argv, texts env, text cwd, text stdin, u8 SpawnFlags,
+                 // u32 rows, u32 columns
                  // once per uid: a repeat changes nothing. Output flows from offset 0.
   kAttach = 3,   // text uid, u64 offset: send output again from there (not below what was acknowledged)
   kAck = 4,      // text uid, u64 offset: the bytes below are safe and may be dropped
@@ -40,12 +42,19 @@ enum class Kind : uint8_t {
   kKill = 6,     // text uid, u8 signal: to the command and everything that descends from it
   kKillAll = 7,  // u64 tag: SIGKILL to all but the helper → kCounted; repeat until 0
   kCount = 8,    // u64 tag → kCounted
+  kStdin = 9,    // text uid, u64 offset, text data, u8 last: more stdin, counted from the first byte of the
+                 // spawn's; what is below the offset that the helper has is a repeat. At most kStdinWindow
+                 // beyond kTaken. `last` ends it; a terminal is sent its end-of-file character.
+  kResize = 10,  // text uid, u32 rows, u32 columns
+  kSignal = 11,  // text uid, u8 signal: to the command's process group; in a terminal SIGINT, SIGQUIT and
+                 // SIGTSTP are typed when it takes them, so that they reach who is in the foreground
   // helper → nodusd, control
-  kWelcome = 32,  // u8 version, text instance, u32 n, n × {text uid, u64 base, u64 end}
+  kWelcome = 32,  // u8 version, text instance, u32 n, n × {text uid, u64 base, u64 end, u64 stdin end}
   kStarted = 33,  // text uid, u32 pid, u64 age_ms
   kOutput = 34,   // text uid, u8 stream (1, 2), u64 offset (of both streams together), text data
   kEnded = 35,    // text uid, u8 how, u32 value, u8 stage, u64 end offset, u64 age_ms
-  kCounted = 36,  // u64 tag, u32 live processes other than the helper
+  kCounted = 36,  // u64 tag, u32 live processes other than the helper and shells that wait at a terminal
+  kTaken = 37,    // text uid, u64 offset: the stdin below it went to the command
   // file connection
   kGet = 64,        // u32 user, u32 group, text path, u64 limit → kFileReply, kData…, kData ""
   kPut = 65,        // u32 user, u32 group, text path, u64 size, text expected_sha256; then kData…, kData ""
@@ -56,8 +65,18 @@ enum class Kind : uint8_t {
   kFileReply = 69,  // u8 FileStatus, u32 errno, u64 size, u32 mode, text sha256
 };
 
-enum class How : uint8_t { kExited = 0, kSignaled = 1, kStartFailed = 2 };      // value: code, signal, errno
-enum class Stage : uint8_t { kNone, kLimit, kFork, kUser, kDirectory, kExec };  // where a start failed
+enum SpawnFlags : uint8_t { kTerminal = 1, kStdinOpen = 2 };  // kStdinOpen: more stdin comes by kStdin
+
+enum class How : uint8_t { kExited = 0, kSignaled = 1, kStartFailed = 2 };  // value: code, signal, errno
+enum class Stage : uint8_t {
+  kNone,
+  kLimit,
+  kFork,
+  kUser,
+  kDirectory,
+  kExec,
+  kTerminal
+};  // of a failed start
 
 enum class FileStatus : uint8_t {
   kOk,

@@ -5,11 +5,13 @@
 #include <grp.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "services/executor/helper/terminal.hpp"
 #include "services/executor/helper/walk.hpp"
 
 namespace nodus::helper {
@@ -17,11 +19,14 @@ namespace {
 constexpr size_t kPathEntries = 64;  // of PATH that are tried
 
 struct Pipes {
-  int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, status[2] = {-1, -1};
+  int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, status[2] = {-1, -1};  // read, write
+  Terminal terminal;
   ~Pipes() {
     for (int* ends : {in, out, err, status})
       for (int i : {0, 1})
         if (ends[i] >= 0) close(ends[i]);
+    if (terminal.master >= 0) close(terminal.master);
+    if (terminal.slave >= 0) close(terminal.slave);
   }
 };
 
@@ -110,11 +115,12 @@ int enter(const char* directory) {
 [[noreturn]] void run_child(const SpawnRequest& request, const Plan& plan, const rlimit& files,
                             const Pipes& pipes) {
   // Above the standard descriptors, so that they can be replaced without care for the order.
+  const int slave = pipes.terminal.slave;
   int status = fcntl(pipes.status[1], F_DUPFD_CLOEXEC, 16);
-  int in = pipes.in[0] >= 0 ? pipes.in[0] : open("/dev/null", O_RDONLY | O_CLOEXEC);
+  int in = slave >= 0 ? slave : pipes.in[0] >= 0 ? pipes.in[0] : open("/dev/null", O_RDONLY | O_CLOEXEC);
   in = in < 0 ? -1 : fcntl(in, F_DUPFD_CLOEXEC, 16);
-  const int out = fcntl(pipes.out[1], F_DUPFD_CLOEXEC, 16);
-  const int err = fcntl(pipes.err[1], F_DUPFD_CLOEXEC, 16);
+  const int out = fcntl(slave >= 0 ? slave : pipes.out[1], F_DUPFD_CLOEXEC, 16);
+  const int err = fcntl(slave >= 0 ? slave : pipes.err[1], F_DUPFD_CLOEXEC, 16);
   if (in < 0) close(0);
   if (status < 0 || out < 0 || err < 0 || (in >= 0 && dup2(in, 0) < 0) || dup2(out, 1) < 0 ||
       dup2(err, 2) < 0 || dup2(status, 3) < 0)
@@ -123,6 +129,7 @@ int enter(const char* directory) {
   close_from(4);
   status = 3;
   setsid();
+  if (slave >= 0 && ioctl(0, TIOCSCTTY, 0) < 0) give_up(status, Stage::kTerminal, errno);
   struct sigaction normal{};
   normal.sa_handler = SIG_DFL;
   sigaction(SIGPIPE, &normal, nullptr);  // the only one ignored here
@@ -151,10 +158,13 @@ StartFault spawn(const SpawnRequest& request, const rlimit& files, Spawned& spaw
   Pipes pipes;
   if (request.argv.empty()) return {Stage::kExec, ENOENT};
   if (request.user == 0) return {Stage::kUser, EPERM};
-  const bool with_stdin = !request.stdin_bytes.empty();
-  if (pipe2(pipes.out, O_CLOEXEC) < 0 || pipe2(pipes.err, O_CLOEXEC) < 0 ||
-      pipe2(pipes.status, O_CLOEXEC) < 0 || (with_stdin && pipe2(pipes.in, O_CLOEXEC) < 0))
+  const bool terminal = request.terminal;
+  const bool with_stdin = !terminal && (!request.stdin_bytes.empty() || request.stdin_open);
+  if (pipe2(pipes.status, O_CLOEXEC) < 0 || (with_stdin && pipe2(pipes.in, O_CLOEXEC) < 0) ||
+      (!terminal && (pipe2(pipes.out, O_CLOEXEC) < 0 || pipe2(pipes.err, O_CLOEXEC) < 0)))
     return {Stage::kFork, errno};
+  if (terminal && !open_terminal(request.user, request.group, request.rows, request.columns, pipes.terminal))
+    return {Stage::kTerminal, errno};
   const Plan plan = make_plan(request);
   // Never vfork: from its change of user on, the child can be stopped by other processes of that user, and
   // PID 1 would wait for it.
@@ -163,9 +173,10 @@ StartFault spawn(const SpawnRequest& request, const rlimit& files, Spawned& spaw
   if (pid < 0) return {Stage::kFork, errno};
   spawned.pid = pid;
   spawned.status = give(pipes.status[0]);
-  spawned.in = give(pipes.in[1]);
-  spawned.out[0] = give(pipes.out[0]);
+  spawned.in = terminal ? fcntl(pipes.terminal.master, F_DUPFD_CLOEXEC, 3) : give(pipes.in[1]);
+  spawned.out[0] = give(terminal ? pipes.terminal.master : pipes.out[0]);
   spawned.out[1] = give(pipes.err[0]);
+  spawned.slave = give(pipes.terminal.slave);
   for (int fd : {spawned.status, spawned.in, spawned.out[0], spawned.out[1]})
     if (fd >= 0) nonblocking(fd);
   return {};

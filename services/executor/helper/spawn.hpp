@@ -1,5 +1,5 @@
-// Starts one command as the Sandbox's user: its own session, no capabilities, no new privileges, only
-// descriptors 0 to 2. How many processes it may have is the container's limit.
+// Starts one command as the Sandbox's user: its own session, in a terminal if asked for, no capabilities, no
+// new privileges, only descriptors 0 to 2. How many processes it may have is the container's limit.
 #pragma once
 
 #include <sys/resource.h>
@@ -19,6 +19,9 @@ struct SpawnRequest {
   std::vector<std::string> env;
   std::string directory;
   std::string stdin_bytes;
+  bool stdin_open = false;  // more comes
+  bool terminal = false;
+  uint16_t rows = 0, columns = 0;  // of the terminal; 0: 24 and 80
 };
 
 struct StartFault {  // written by the child to the status pipe when it cannot exec
@@ -30,8 +33,9 @@ struct StartFault {  // written by the child to the status pipe when it cannot e
 struct Spawned {
   pid_t pid = -1;
   int status = -1;        // end of file: exec succeeded; else one StartFault
-  int in = -1;            // only when the request has stdin
-  int out[2] = {-1, -1};  // stdout, stderr
+  int in = -1;            // only when the request has stdin, or in a terminal
+  int out[2] = {-1, -1};  // stdout, stderr; a terminal has only the first
+  int slave = -1;         // of a terminal: to be closed when the command has it open
 };
 
 StartFault spawn(const SpawnRequest& request, const rlimit& files, Spawned& spawned);

@@ -28,6 +28,8 @@ std::string start_message(helper::Stage stage, uint32_t error) {
       return "The Sandbox cannot start another process: " + why + ".";
     case helper::Stage::kUser:
       return "The Sandbox's user cannot be taken on: " + why + ".";
+    case helper::Stage::kTerminal:
+      return "The Sandbox cannot make a terminal: " + why + ".";
     case helper::Stage::kDirectory:
       return "The working directory cannot be entered: " + why + ".";
     default:
@@ -43,6 +45,8 @@ std::string encode_record(const CommandRecord& record) {
                                       {"acceptedAt", to_micros(record.accepted_at)},
                                       {"startedAt", to_micros(record.started_at)},
                                       {"deadlineBoot", record.deadline_boot.count()},
+                                      {"terminal", record.terminal},
+                                      {"stdinOpen", record.stdin_open},
                                       {"killReason", record.kill_reason},
                                       {"ended", record.ended},
                                       {"reason", record.end.reason},
@@ -63,6 +67,8 @@ Result<CommandRecord> decode_record(std::string_view text) {
     record.accepted_at = from_micros(number("acceptedAt"));
     record.started_at = from_micros(number("startedAt"));
     record.deadline_boot = Micros(number("deadlineBoot"));
+    record.terminal = root.at("terminal").as_bool();
+    record.stdin_open = root.at("stdinOpen").as_bool();
     record.kill_reason = str("killReason");
     record.ended = root.at("ended").as_bool();
     record.end = {str("reason"), static_cast<int>(number("exitCode")), str("message"),
@@ -93,6 +99,9 @@ CommandEnd judge_end(const CommandRecord& record, const HelperEnd& end, Instant 
   // Killed by the node, unless it was quicker; output that was cut is said whatever the exit code.
   if (!record.kill_reason.empty() && (killed || record.kill_reason == "OutputLimitExceeded"))
     judged.reason = record.kill_reason;
+  if (judged.reason == "OutputLimitExceeded" && judged.exit_code == 0)
+    judged.exit_code = kSignalBase + SIGKILL;
+  if (judged.reason == "Cancelled") judged.message = "The command was cancelled.";
   if (judged.reason == "DeadlineExceeded")
     judged.message =
         fmt::format("The timeout of {} ms passed and the command was killed.", record.timeout.count());

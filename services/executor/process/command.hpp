@@ -22,6 +22,9 @@ struct CommandRequest {
   std::string working_dir;        // empty: the Sandbox's
   Millis timeout{600'000};
   std::string stdin_bytes;
+  bool stdin_open = false;  // more comes, by SlotProcesses::write_stdin
+  bool terminal = false;
+  uint16_t rows = 0, columns = 0;  // of the terminal; 0: 24 and 80
 };
 
 struct CommandEnd {
@@ -39,6 +42,8 @@ struct CommandRecord {
   Instant accepted_at;
   Instant started_at;       // zero: not (yet)
   Micros deadline_boot{0};  // on the boot clock
+  bool terminal = false;
+  bool stdin_open = false;  // nobody has closed it
   std::string kill_reason;  // why the node killed it, decided before it was killed
   bool ended = false;
   CommandEnd end;

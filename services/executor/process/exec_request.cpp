@@ -36,6 +36,8 @@ class Parser {
   void read_env();
   void read_times();
   void read_input();
+  void read_terminal();
+  bool flag(const char* field);
   const json::object& root_;
   CommandRequest out_;
   std::vector<Cause> causes_;
@@ -103,7 +105,10 @@ void Parser::read_env() {
 
 void Parser::read_times() {
   const auto* value = root_.if_contains("timeoutMs");
-  if (!value) return;
+  if (!value) {
+    if (out_.terminal) out_.timeout = Millis(kMostTimeout_ms);
+    return;
+  }
   boost::system::error_code fault;
   const auto timeout_ms = value->to_number<int64_t>(fault);
   if (fault || !value->is_number())
@@ -122,8 +127,33 @@ void Parser::read_input() {
     invalid("stdin", "This is base64.");
 }
 
+bool Parser::flag(const char* field) {
+  const auto* value = root_.if_contains(field);
+  if (value && !value->is_bool()) wrong(field, "FieldValueTypeInvalid", "This is true or false.");
+  return value && value->is_bool() && value->get_bool();
+}
+
+void Parser::read_terminal() {
+  out_.terminal = flag("tty");
+  out_.stdin_open = flag("stdinOpen");
+  for (const auto& [field, into] : {std::pair{"rows", &out_.rows}, std::pair{"cols", &out_.columns}}) {
+    const auto* value = root_.if_contains(field);
+    if (!value) continue;
+    boost::system::error_code fault;
+    const auto size = value->to_number<int64_t>(fault);
+    if (fault || !value->is_number()) {
+      wrong(field, "FieldValueTypeInvalid", "This is a whole number.");
+    } else if (size < 0 || size > UINT16_MAX) {
+      invalid(field, "From 0 to 65,535.");
+    } else {
+      *into = static_cast<uint16_t>(size);
+    }
+  }
+}
+
 Result<CommandRequest> Parser::run() {
-  constexpr std::string_view kKnown[] = {"uid", "name", "command", "env", "workingDir", "timeoutMs", "stdin"};
+  constexpr std::string_view kKnown[] = {"uid",   "name", "command",   "env",  "workingDir", "timeoutMs",
+                                         "stdin", "tty",  "stdinOpen", "rows", "cols"};
   for (const auto& [name, value] : root_)
     if (std::find(std::begin(kKnown), std::end(kKnown), std::string_view(name)) == std::end(kKnown))
       wrong(std::string(name).substr(0, 128), "FieldNotSupported", "There is no such field.");
@@ -137,6 +167,7 @@ Result<CommandRequest> Parser::run() {
   }
   read_command();
   read_env();
+  read_terminal();
   read_times();
   read_input();
   if (causes_.empty()) return std::move(out_);

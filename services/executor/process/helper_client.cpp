@@ -200,6 +200,7 @@ bool HelperClient::State::handle_welcome(Reader& body) {
     command.uid = body.text();
     command.base = body.u64();
     command.end = body.u64();
+    command.stdin_end = body.u64();
   }
   if (!body.done() || version != helper::kVersion) return false;
   {
@@ -233,6 +234,9 @@ bool HelperClient::State::handle(std::string_view frame) {
     const uint64_t offset = body.u64();
     const auto data = body.text();
     if (body.done() && (stream == 1 || stream == 2)) listener.output(uid, stream, offset, data);
+  } else if (kind == Kind::kTaken) {
+    const uint64_t offset = body.u64();
+    if (body.done()) listener.taken(uid, offset);
   } else if (kind == Kind::kEnded) {
     HelperEnd end;
     end.how = static_cast<helper::How>(body.u8());

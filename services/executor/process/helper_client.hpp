@@ -21,6 +21,7 @@ struct HelperCommand {  // one that the helper knows
   std::string uid;
   uint64_t base = 0;  // the oldest output byte it still has
   uint64_t end = 0;
+  uint64_t stdin_end = 0;  // bytes of stdin that it has
 };
 
 struct HelperEnd {
@@ -38,6 +39,7 @@ class HelperListener {
   virtual void connected(const std::string& instance, const std::vector<HelperCommand>& commands) = 0;
   virtual void started(std::string_view uid, Millis age) = 0;
   virtual void output(std::string_view uid, int stream, uint64_t offset, std::string_view data) = 0;
+  virtual void taken(std::string_view uid, uint64_t offset) = 0;  // stdin below it
   virtual void ended(std::string_view uid, const HelperEnd& end) = 0;
   virtual Millis on_time() = 0;  // called when due; answers how long until the next time
 };

@@ -22,6 +22,8 @@ std::optional<int64_t> parse_number(std::string_view text);  // decimal digits o
 // The running slot of the path, for whoever holds the node's token. Unauthenticated, SlotNotRunning.
 Result<SlotPtr> find_slot(const RouteContext& context, const http::Request& request);
 
+// attach.cpp: a command that runs or has run.
+void attach_routes(http::Server& server, const std::shared_ptr<const RouteContext>& context);
 void file_routes(http::Server& server, const std::shared_ptr<const RouteContext>& context);
 
 }  // namespace nodus::executor

@@ -78,6 +78,11 @@ awaitable<void> start_process(const RouteContext& context, http::Exchange& excha
     co_return co_await refuse(exchange, error);
   }
   const bool attach = attaching == "1";  // never starts it
+  const std::string detaching = exchange.request().query_value("detach").value_or("0");
+  if ((detaching != "0" && detaching != "1") || (detaching == "1" && attach)) {
+    Error error{Code::kInvalid, "Invalid", "detach: 1, or not given; not with attach.", {}, {}, {}};
+    co_return co_await refuse(exchange, error);
+  }
   auto body = co_await exchange.read_body(kExecBodyLimit);
   if (!body) co_return co_await refuse(exchange, body.error());
   auto request = parse_exec_request(*body);
@@ -91,6 +96,10 @@ awaitable<void> start_process(const RouteContext& context, http::Exchange& excha
     auto ran = co_await exchange.run_blocking([&] { started = (*slot)->start(*request); });
     if (ran) ran = std::move(started);
     if (!ran) co_return co_await refuse(exchange, ran.error());
+  }
+  if (detaching == "1") {
+    const json::object accepted{{"uid", request->uid}, {"process", request->name}};
+    co_return co_await exchange.respond(http::json(202, json::serialize(accepted)));
   }
   co_await stream_frames(context, exchange, *slot, request->uid, static_cast<uint64_t>(*offset));
 }
@@ -110,6 +119,7 @@ void data_path_routes(http::Server& server, Processes& processes, http::Waiters&
          .body_bytes = {}});
   };
   route("POST", "processes", "node.processes", start_process);
+  attach_routes(server, context);
   file_routes(server, context);
 }
 

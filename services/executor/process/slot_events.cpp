@@ -57,6 +57,8 @@ void SlotProcesses::settle(Command& command, CommandEnd end) {
   command.spawn_frame.clear();
   (void)save(command);
   --live_;
+  live_terminals_ -= record.terminal;
+  command.input.clear();
   last_activity_ = clock_.now();
   ended_.push_back(record.uid);
   if (command.output) {
@@ -109,11 +111,14 @@ void SlotProcesses::connected(const std::string&, const std::vector<HelperComman
                            : !command->output ? each.end
                                               : std::max(each.base, command->output->end()))
                       .take());
+    if (command && !command->record.ended) resume_input(*command, each.stdin_end);
   }
   for (auto& [uid, command] : commands_) {
     if (command->record.ended || is_known(uid)) continue;
     if (!command->spawn_frame.empty() && command->record.kill_reason.empty()) {
       command->sent = client_->offer(command->spawn_frame);
+      command->input_sent = command->input_base;
+      push_input(*command);
       if (!command->sent) client_->wake();
       continue;
     }
@@ -223,10 +228,11 @@ Millis SlotProcesses::on_time() {
       send_kill(*command);
     }
     if (unsent(*command)) offer(*command);
+    if (input_waits(*command)) push_input(*command);
     if (command->record.ended) continue;
     next = std::min(next,
                     command->record.kill_reason.empty() ? command->record.deadline_boot : command->kill_due);
-    if (unsent(*command)) next = std::min<Micros>(next, now + kOfferAgain);
+    if (unsent(*command) || input_waits(*command)) next = std::min<Micros>(next, now + kOfferAgain);
   }
   return std::chrono::ceil<Millis>(std::max(next - now, Micros(0)));
 }

@@ -56,6 +56,7 @@ Result<void> SlotProcesses::load() {
     if (!record) return std::unexpected(record.error());
     auto command = std::make_shared<Command>();
     command->record = *record;
+    command->input_end_sent = !record->stdin_open;
     command->cut = record->kill_reason == kOutputLimit;
     std::error_code gone;
     if (!record->ended || fs::exists(output_path(record->uid), gone)) {
@@ -67,6 +68,7 @@ Result<void> SlotProcesses::load() {
       past.push_back(command);
     } else {
       ++live_;
+      live_terminals_ += record->terminal;
       live_output_ += command->output->file_size();
     }
     commands_[record->uid] = command;
@@ -108,6 +110,11 @@ std::string SlotProcesses::spawn_frame(const CommandRequest& request) const {
     if (!replaced) env.push_back(entry);
   }
   env.insert(env.end(), request.env.begin(), request.env.end());
+  if (request.terminal &&
+      std::none_of(env.begin(), env.end(), [](const auto& entry) { return variable_name(entry) == "TERM"; }))
+    env.push_back("TERM=xterm");
+  const int flags =
+      (request.terminal ? helper::kTerminal : 0) | (request.stdin_open ? helper::kStdinOpen : 0);
   return Writer(Kind::kSpawn)
       .text(request.uid)
       .u32(slot_.uid)
@@ -116,6 +123,9 @@ std::string SlotProcesses::spawn_frame(const CommandRequest& request) const {
       .texts(env)
       .text(request.working_dir.empty() ? slot_.working_dir : request.working_dir)
       .text(request.stdin_bytes)
+      .u8(static_cast<uint8_t>(flags))
+      .u32(request.rows)
+      .u32(request.columns)
       .take();
 }
 
@@ -138,6 +148,10 @@ Result<void> SlotProcesses::start(const CommandRequest& request) {
   command->record.uid = request.uid;
   command->record.name = request.name;
   command->record.timeout = request.timeout;
+  command->record.terminal = request.terminal;
+  command->input_base = command->input_sent = request.stdin_bytes.size();
+  command->record.stdin_open = request.stdin_open;
+  command->input_end_sent = !request.stdin_open;
   command->record.accepted_at = clock_.now();
   command->record.deadline_boot = clock_.boot() + request.timeout;
   command->spawn_frame = spawn_frame(request);
@@ -146,6 +160,7 @@ Result<void> SlotProcesses::start(const CommandRequest& request) {
   failpoint("process.accepted");
   commands_[request.uid] = command;
   ++live_;
+  live_terminals_ += request.terminal;
   last_activity_ = clock_.now();
   command->sent = client_->offer(command->spawn_frame);  // or on_time() and connected() offer it again
   client_->wake();
@@ -239,10 +254,11 @@ Activity SlotProcesses::activity() {
     std::lock_guard hold(mutex_);
     client = client_;
   }
+  // A terminal's own shell at its prompt is not in the count, what runs in it is.
   auto count = client ? client->count_live(kCountPatience) : Result<uint32_t>(0u);
   std::lock_guard hold(mutex_);
   if (count) last_count_ = *count;
-  const bool busy = live_ > 0 || file_requests_ > 0 || last_count_ > 0;
+  const bool busy = live_ > live_terminals_ || file_requests_ > 0 || last_count_ > 0;
   if (busy) last_activity_ = clock_.now();
   return {last_activity_, busy};
 }

@@ -50,6 +50,16 @@ class SlotProcesses final : private HelperListener {
   Result<void> start(const CommandRequest& request);
   Result<CommandView> view(const std::string& uid) const;
 
+  // Adds to the command's stdin what there is room for; how many bytes that are. Fewer than all: ask again
+  // after Changed. `last` ends stdin, once all is taken. A command that has ended takes everything.
+  // NotFound/ProcessUnknown; Conflict/StdinClosed when it was ended before, or was never open.
+  Result<size_t> write_stdin(const std::string& uid, std::string_view data, bool last);
+  Result<void> resize(const std::string& uid, uint16_t rows, uint16_t columns);
+  // NotFound/ProcessUnknown, Conflict/ProcessEnded.
+  Result<void> signal(const std::string& uid, int signal);
+  // SIGKILL to the whole tree; it ends as Cancelled, unless it had another end first.
+  Result<void> cancel(const std::string& uid);
+
   // A file request is under way while the token lives. Conflict/SlotNotRunning.
   Result<std::shared_ptr<void>> begin_file_request();
 
@@ -69,12 +79,17 @@ class SlotProcesses final : private HelperListener {
     bool cut = false;                    // more output came than is kept
     std::optional<CommandEnd> late_end;  // it ended, but that could not be recorded yet
     Micros kill_due{0};                  // on the boot clock, with kill_reason
+    std::string input;                   // stdin that the command has not taken
+    uint64_t input_base = 0;             // offset of its first byte
+    uint64_t input_sent = 0;             // sent to the helper below it, on this connection
+    bool input_end_sent = false;         // or there was never any to end
   };
   using CommandPtr = std::shared_ptr<Command>;
 
   void connected(const std::string& instance, const std::vector<HelperCommand>& commands) override;
   void started(std::string_view uid, Millis age) override;
   void output(std::string_view uid, int stream, uint64_t offset, std::string_view data) override;
+  void taken(std::string_view uid, uint64_t offset) override;
   void ended(std::string_view uid, const HelperEnd& end) override;
   Millis on_time() override;
 
@@ -90,6 +105,10 @@ class SlotProcesses final : private HelperListener {
   void offer(Command& command);  // ends it when it was killed before it was sent
   void order_kill(Command& command, const std::string& reason);
   void send_kill(Command& command);
+  Result<CommandPtr> running(const std::string& uid) const;
+  bool input_waits(const Command& command) const;  // for the helper's connection to have room
+  void push_input(Command& command);
+  void resume_input(Command& command, uint64_t helper_has);
   void prune();
 
   Result<void> load();
@@ -109,7 +128,7 @@ class SlotProcesses final : private HelperListener {
   std::deque<std::string> ended_;          // oldest first
   uint64_t kept_output_ = 0;               // file bytes of commands that have ended
   std::atomic<uint64_t> live_output_ = 0;  // and of those that run
-  size_t live_ = 0;
+  size_t live_ = 0, live_terminals_ = 0;
   bool opened_ = false, admitting_ = false;
   int file_requests_ = 0;
   Instant last_activity_;

@@ -54,6 +54,7 @@ class Recorder : public HelperListener {
     heard[std::string(uid)].end = end;
     changed.notify_all();
   }
+  void taken(std::string_view, uint64_t) override {}
   Millis on_time() override { return Millis(1000); }
   Heard of(const std::string& uid) {
     std::lock_guard hold(mutex);
@@ -95,6 +96,9 @@ class HelperTest : public testing::TestWithParam<Runtime> {
                                   .texts({"PATH=/bin:/usr/bin", "HOME=" + sandbox->inside()})
                                   .text(cwd.empty() ? sandbox->inside() : cwd)
                                   .text(input)
+                                  .u8(0)
+                                  .u32(0)
+                                  .u32(0)
                                   .take()));
     return uid;
   }

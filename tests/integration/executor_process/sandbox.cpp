@@ -77,6 +77,8 @@ std::string bundle_config(const fs::path& directory, const std::string& cgroup, 
          safe + R"(]},
 {"destination":"/dev","type":"tmpfs","source":"tmpfs",
 "options":["nosuid","strictatime","mode=755","size=65536k"]},
+{"destination":"/dev/pts","type":"devpts","source":"devpts",
+"options":["nosuid","noexec","newinstance","ptmxmode=0666","mode=0620","gid=5"]},
 {"destination":"/.nodus","type":"bind","source":")" +
          (directory / "bin").string() +
          R"(","options":["bind","ro","nosuid","nodev"]},
@@ -119,9 +121,10 @@ void Sandbox::make_root() {
   chmod((root() / "tmp").c_str(), 01777);
   fs::copy_file(busybox, root() / "bin/busybox");
   std::ofstream(root() / "etc/passwd") << "root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/workspace:/bin/sh\n";
-  for (const char* name : {"sh",   "echo",   "cat",  "sleep",  "id",    "ls",    "head", "dd",    "yes",
-                           "true", "false",  "kill", "setsid", "nohup", "env",   "pwd",  "mkdir", "rm",
-                           "ln",   "mkfifo", "seq",  "grep",   "test",  "touch", "chmod"})
+  for (const char* name :
+       {"sh",    "echo", "cat",    "sleep", "id",    "ls",   "head",  "dd",  "yes", "true",
+        "false", "kill", "setsid", "nohup", "env",   "pwd",  "mkdir", "rm",  "ln",  "mkfifo",
+        "seq",   "grep", "test",   "touch", "chmod", "stty", "tty",   "cut", "wc",  "ps"})
     fs::create_symlink("busybox", root() / "bin" / name);
 }
 

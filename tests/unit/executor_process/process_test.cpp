@@ -111,7 +111,8 @@ TEST_F(ProcessTest, SaysHowACommandEnded) {
            {kSignaled, SIGKILL, Stage::kNone, "DeadlineExceeded", "DeadlineExceeded", 137},
            {kSignaled, SIGKILL, Stage::kNone, "ParentStopped", "ParentStopped", 137},
            {kExited, 0, Stage::kNone, "DeadlineExceeded", "", 0},  // it was quicker
-           {kExited, 0, Stage::kNone, "OutputLimitExceeded", "OutputLimitExceeded", 0},
+           {kExited, 0, Stage::kNone, "OutputLimitExceeded", "OutputLimitExceeded", 137},
+           {kSignaled, SIGKILL, Stage::kNone, "Cancelled", "Cancelled", 137},
            {kStartFailed, ENOENT, Stage::kExec, "", "StartFailed", 127},
            {kStartFailed, EACCES, Stage::kExec, "", "StartFailed", 126},
            {kStartFailed, ENOENT, Stage::kDirectory, "", "StartFailed", 126},
