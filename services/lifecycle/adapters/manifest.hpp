@@ -17,8 +17,9 @@ struct Manifest {
   std::string name;
   std::map<std::string, std::string> labels;
   std::map<std::string, std::string> annotations;
-  SandboxSpec spec;
-  bool run = true;  // spec.state
+  SandboxSpec spec;                        // without env: its digests need the key
+  std::map<std::string, std::string> env;  // spec.env with its values
+  bool run = true;                         // spec.state
 };
 
 // Every duration of the spec, so that a test need not wait for the real ones. The defaults are the spec's.
@@ -43,6 +44,7 @@ struct Patch {
 };
 Result<Patch> parse_patch(std::string_view body);
 
+// Values of spec.env are shown as "***".
 boost::json::object render_spec(const SandboxSpec& spec, bool run);
 
 // The fields that differ, as paths below "spec", with both values; empty when both ask for the same.
@@ -71,6 +73,8 @@ class Faults {
   std::vector<Cause> causes_;
 };
 
+// Without what changes nothing: "/a//b/./" is "/a/b".
+std::string plain_directory(std::string_view path);
 // An absolute path without empty, "." and ".." parts, and not under /proc, /sys or /dev.
 bool valid_directory(std::string_view path);
 

@@ -31,9 +31,12 @@ struct Kind {
 
 // In the order in which what is due is decided: maxLifetime is the backstop.
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> kAll{
-      {"lifetime", CheckLifetime{}}, {"retry", CheckRetry{}}, {"idle", CheckIdle{}}};
-  static_assert(deadlines::Wheel::kKinds >= 3);
+  static_assert(deadlines::Wheel::kKinds >= kDeadlineKinds.size());
+  static const std::vector<Kind> kAll = [] {
+    std::vector<Kind> all;
+    for (const auto name : kDeadlineKinds) all.push_back({name, command_of_deadline(name).value()});
+    return all;
+  }();
   return kAll;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libs/base/overloaded.hpp"
+#include "services/lifecycle/domain/status.hpp"
 
 namespace nodus::lifecycle {
 
@@ -20,6 +21,13 @@ std::unexpected<Error> not_found(const Sandbox& s) {
 std::unexpected<Error> terminating(const Sandbox& s) {
   return fail(Code::kConflict, "SandboxNotRunning",
               "Sandbox \"" + s.name + "\" is being deleted. Wait until it is gone, then create it again.");
+}
+
+std::unexpected<Error> lower_cap(const Sandbox& s) {
+  Error error{Code::kInvalid, "Invalid", "A budget can only be raised.", {}, {}, {}};
+  error.causes.push_back({"spec.maxCostUSD", "FieldValueInvalid",
+                          "It is " + s.spec.max_cost->to_decimal() + " and can only be raised."});
+  return std::unexpected(std::move(error));
 }
 
 StartRequested next_start(const Sandbox& s, Trigger trigger, Instant now) {
@@ -56,9 +64,12 @@ Decision decide_trigger(const Sandbox& s, const TriggerStart& c, const SandboxCo
                                              : Decision(std::unexpected(std::move(*refused)));
       return Events{next_start(s, c.trigger, context.now)};
     case Phase::kPending:
-      if (auto refused = standing_refusal(s, context); refused && c.trigger != Trigger::kCreate)
-        return std::unexpected(std::move(*refused));
-      return Events{};
+    case Phase::kRecovering:
+      if (!s.refusal) return Events{};
+      if (auto refused = standing_refusal(s, context))
+        return c.trigger == Trigger::kCreate ? Decision(Events{})
+                                             : Decision(std::unexpected(std::move(*refused)));
+      [[fallthrough]];  // the funds changed since: it asks again when the refused start is closed
     case Phase::kStopping:
       if (s.wake_pending) return Events{};
       return Events{WakeRecorded{c.trigger, context.now}};
@@ -80,12 +91,13 @@ Decision decide_stop(const Sandbox& s, const RequestStop& c, const SandboxContex
                                   .message = "",
                                   .restore_point = {},
                                   .at = context.now}};
-  if (!s.start_open) return Events{};
   // A stop under way is not asked for twice. But an idle stop may be declined, so every other reason
-  // overtakes it; and a person's stop takes back a wake that came in between.
+  // overtakes it. Where nothing can be stopped, a person's stop still sets spec.state and takes back a wake.
   const bool overtakes = s.stop_reason == StopReason::kIdle && c.reason != StopReason::kIdle;
-  const bool takes_back = s.wake_pending && c.reason == StopReason::kUser;
-  if (s.phase == Phase::kStopping && !overtakes && !takes_back) return Events{};
+  if (!s.start_open || (s.phase == Phase::kStopping && !overtakes)) {
+    const bool news = c.reason == StopReason::kUser && (s.wants_running || s.wake_pending);
+    return news ? Events{StopWished{context.now}} : Events{};
+  }
   return Events{StopRequested{.start = s.start, .reason = c.reason, .idle_since = {}, .at = context.now}};
 }
 
@@ -126,17 +138,22 @@ StartDeferred defer(const Sandbox& s, Instant now) {
   const Micros base = std::min<Micros>(Seconds(60), Seconds(1) * (int64_t{1} << std::min(attempt - 1, 6)));
   uint64_t hash = 14695981039346656037U;  // FNV-1a
   for (const char c : s.uid.str()) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  return {attempt, now + base * 3 / 4 + base / 2 * static_cast<int64_t>(hash % 1000) / 1000, now};
+  const Micros wait = base * 3 / 4 + base / 2 * static_cast<int64_t>(hash % 1000) / 1000;
+  return {attempt, now + wait, now, s.phase == Phase::kRecovering};
 }
 
 // The start is over. What follows: the end of the Sandbox, another start, or rest.
 Decision close_start(const Sandbox& s, ReleaseRecorded release, bool again, const SandboxContext& context) {
   const bool idle_delete = release.stop_reason == StopReason::kIdle && s.spec.on_idle == OnIdle::kDelete;
+  const bool recovers = release.failure == kNodeLost && s.phase != Phase::kStopping &&
+                        s.spec.continuity == Continuity::kSnapshotted;
   Events events{std::move(release)};
   if (s.phase == Phase::kTerminating) {
     events.push_back(SandboxDeleted{context.now});
   } else if (again) {
     events.push_back(defer(s, context.now));
+  } else if (recovers) {
+    events.push_back(next_start(s, Trigger::kRecovery, context.now));
   } else if (s.wake_pending) {
     events.push_back(next_start(s, Trigger::kStart, context.now));
   } else if (idle_delete) {
@@ -157,7 +174,8 @@ Decision decide_lapse(const Sandbox& s, const RecordLapse& c, const SandboxConte
   const bool refused = c.reason == "Refused";
   if (refused && s.refusal) release.stop_reason = stop_reason_of(*s.refusal);
   // No machine in time: it is still wanted, so it asks anew, at the price of then.
-  const bool again = (c.reason == "Expired" || c.reason == "NoCapacity") && s.wants_running && !s.refusal;
+  const bool wanted = s.phase == Phase::kPending || s.phase == Phase::kRecovering;
+  const bool again = (c.reason == "Expired" || c.reason == "NoCapacity") && wanted && !s.refusal;
   return close_start(s, std::move(release), again, context);
 }
 
@@ -186,11 +204,19 @@ Result<Events> SandboxAggregate::decide(const Sandbox& s, const Command& command
             if (!exists(s)) return not_found(s);
             if (s.phase == Phase::kTerminating) return terminating(s);
             if (s.spec.max_cost == c.max_cost) return Events{};
+            if (s.spec.max_cost && c.max_cost < *s.spec.max_cost) return lower_cap(s);
             return Events{MaxCostRaised{c.max_cost, context.now}};
           },
           [&](const CheckRetry&) -> Decision {
             if (!s.deferred_until || *s.deferred_until > context.now) return Events{};
-            return Events{next_start(s, Trigger::kStart, context.now)};
+            const bool recovering = s.phase == Phase::kRecovering;
+            return Events{next_start(s, recovering ? Trigger::kRecovery : Trigger::kStart, context.now)};
+          },
+          [&](const CheckWarning&) -> Decision {
+            const Instant end = s.created_at + s.spec.max_lifetime;
+            const bool due = context.now >= end - warning_lead(s.spec) && context.now < end;
+            if (!exists(s) || s.phase == Phase::kTerminating || s.warned || !due) return Events{};
+            return Events{LifetimeWarned{context.now}};
           },
           [&](const CheckIdle&) { return decide_idle(s, context); },
           [&](const CheckLifetime&) -> Decision {
@@ -201,13 +227,15 @@ Result<Events> SandboxAggregate::decide(const Sandbox& s, const Command& command
             if (!exists(s)) return not_found(s);
             if (s.phase != Phase::kRunning)
               return fail(Code::kConflict, "SandboxNotRunning", "Sandbox \"" + s.name + "\" is not running.");
-            return Events{ProcessNumbered{s.processes + 1}};
+            return Events{ProcessNumbered{s.processes + 1, context.now}};
           },
           [&](const RecordFunding& c) { return decide_funding(s, c.funding); },
           [&](const RecordSlot& c) { return fact(s, c.slot, c.slot.epoch > s.epoch); },
           [&](const RecordRunning& c) { return fact(s, c.running, !s.started_at); },
-          [&](const RecordStopDeclined& c) {
-            return fact(s, c.declined, s.phase == Phase::kStopping && s.stop_reason == StopReason::kIdle);
+          [&](const RecordStopDeclined& c) -> Decision {
+            StopDeclined declined = c.declined;
+            declined.at = context.now;
+            return fact(s, declined, s.phase == Phase::kStopping && s.stop_reason == StopReason::kIdle);
           },
           [&](const RecordLapse& c) { return decide_lapse(s, c, context); },
           [&](const RecordRelease& c) { return decide_release(s, c, context); },

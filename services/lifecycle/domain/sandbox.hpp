@@ -2,6 +2,7 @@
 // The table state × message is in services/lifecycle/README.md; tests/unit/lifecycle proves each cell.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <variant>
@@ -21,7 +22,8 @@ enum class Phase {
   kStopped,
   kTerminating,
   kFailed,
-  kDeleted
+  kDeleted,
+  kRecovering  // its machine was lost: it starts elsewhere, from its last restore point
 };
 enum class StopReason {
   kNone,
@@ -32,7 +34,10 @@ enum class StopReason {
   kMaxCostReached,
   kDelete
 };
-enum class Trigger { kCreate, kStart, kCommand, kFile };
+enum class Trigger { kCreate, kStart, kCommand, kFile, kRecovery };
+
+// The failure of a start whose machine is lost, as the scheduler says it in SlotReleased.
+inline constexpr std::string_view kNodeLost = "NodeLost";
 
 std::string_view to_string(Phase phase);
 std::string_view to_string(StopReason reason);  // as in status.stopReason
@@ -86,6 +91,14 @@ struct StopRequested {
 struct StopDeclined {
   int64_t start = 0;
   Instant last_activity;
+  std::string because;  // what keeps it awake, in words; may be empty
+  Instant at;
+};
+struct StopWished {  // nothing can be stopped (any more): spec.state alone, and a wake is taken back
+  Instant at;
+};
+struct LifetimeWarned {  // maxLifetime deletes it soon
+  Instant at;
 };
 struct DeleteRequested {
   std::string reason;  // User | MaxLifetime | Idle
@@ -109,6 +122,7 @@ struct StartDeferred {  // no machine in time: still wanted, asked for again at 
   int attempt = 1;      // 1, 2, 3 … without a slot in between
   Instant until;
   Instant at;
+  bool recovering = false;
 };
 struct SlotRecorded {
   int64_t start = 0;
@@ -140,6 +154,7 @@ struct ChargeRecorded {
 };
 struct ProcessNumbered {
   int64_t number = 0;
+  Instant at;
 };
 struct SandboxDeleted {
   Instant at;
@@ -148,9 +163,21 @@ struct SandboxDeleted {
 using SandboxEvent =
     std::variant<SandboxCreated, StartRequested, StopRequested, StopDeclined, DeleteRequested, MaxCostRaised,
                  FundingRecorded, WakeRecorded, StartDeferred, SlotRecorded, RunningRecorded, ReleaseRecorded,
-                 PaidUntilRecorded, ChargeRecorded, ProcessNumbered, SandboxDeleted>;
+                 PaidUntilRecorded, ChargeRecorded, ProcessNumbered, SandboxDeleted, StopWished,
+                 LifetimeWarned>;
 
 // ---- state
+
+enum class ConditionType { kReady, kScheduled, kFunded, kRestorable };
+constexpr size_t kConditionTypes = 4;
+enum class ConditionStatus { kUnknown, kTrue, kFalse };
+// When a condition last changed; what it says follows from the rest of the state, see status.hpp.
+struct ConditionMark {
+  ConditionStatus status = ConditionStatus::kUnknown;
+  Instant since;
+
+  bool operator==(const ConditionMark&) const = default;
+};
 
 struct Sandbox {
   SandboxUid uid;
@@ -189,6 +216,11 @@ struct Sandbox {
   std::optional<Instant> deferred_until;  // Pending without a start: asked for again then
   std::optional<int64_t> paid_until_s;    // of the start under way: what is not charged costs nothing
   int deferrals = 0;                      // in a row
+  bool warned = false;                    // that maxLifetime deletes it soon
+  std::string awake_because;              // what declined the last idle stop
+  std::string delete_reason;              // User | MaxLifetime | Idle, once it is asked for
+  int64_t lost_epoch = 0;                 // the newest epoch whose machine was lost; 0: none
+  std::array<ConditionMark, kConditionTypes> marks;  // by ConditionType
 
   bool operator==(const Sandbox&) const = default;
 };
@@ -212,9 +244,11 @@ struct DeleteSandbox {
 struct RaiseMaxCost {
   Money max_cost;
 };
-struct CheckRetry {};     // the time of a deferred start came
-struct CheckIdle {};      // the idle deadline passed
-struct CheckLifetime {};  // the maxLifetime deadline passed
+// What a deadline sends when it is due; decided anew against the state of then, never early.
+struct CheckRetry {};     // a deferred start is asked for again
+struct CheckIdle {};      // nothing used it for idleTimeout, as far as is known here
+struct CheckWarning {};   // maxLifetime is near
+struct CheckLifetime {};  // maxLifetime passed
 struct NumberProcess {};
 struct RecordFunding {
   FundingRecorded funding;
@@ -245,8 +279,8 @@ struct RecordCharge {
 
 using SandboxCommand =
     std::variant<CreateSandbox, TriggerStart, RequestStop, DeleteSandbox, RaiseMaxCost, CheckRetry, CheckIdle,
-                 CheckLifetime, NumberProcess, RecordFunding, RecordSlot, RecordRunning, RecordStopDeclined,
-                 RecordLapse, RecordRelease, RecordPaidUntil, RecordCharge>;
+                 CheckWarning, CheckLifetime, NumberProcess, RecordFunding, RecordSlot, RecordRunning,
+                 RecordStopDeclined, RecordLapse, RecordRelease, RecordPaidUntil, RecordCharge>;
 
 struct SandboxContext {
   Instant now;
@@ -259,7 +293,7 @@ struct SandboxAggregate {
   using Event = SandboxEvent;
   using Command = SandboxCommand;
   using Context = SandboxContext;
-  static constexpr int kStateVersion = 1;
+  static constexpr int kStateVersion = 2;  // 2: Recovering, condition marks
 
   // Rejections, in this order: NotFound (none or deleted), SandboxNotRunning (Terminating), SandboxFailed
   // (Failed, for commands and files), InsufficientCredits/BudgetExceeded (refused, and the funds have not
@@ -273,14 +307,18 @@ struct SandboxAggregate {
 bool exists(const Sandbox& sandbox);  // created and not deleted
 StopReason stop_reason_of(const Refusal& refusal);
 
+// The order is that of their weight when many are overdue.
+inline constexpr std::array<std::string_view, 4> kDeadlineKinds{"lifetime", "retry", "idle", "warning"};
 struct Deadline {
-  std::string_view kind;  // lifetime | idle | retry
+  std::string_view kind;  // one of kDeadlineKinds
   Instant due;
 
   bool operator==(const Deadline&) const = default;
 };
 // Derived from the state alone; a row disappears by a state change, never by firing.
 std::vector<Deadline> deadlines_of(const Sandbox& sandbox);
+// The command that a due deadline of that kind sends; none: an unknown kind.
+std::optional<SandboxCommand> command_of_deadline(std::string_view kind);
 // Cost so far: posted and, while a slot is held, the frozen rate × money seconds since it was reserved.
 Money cost_at(const Sandbox& sandbox, Instant now);
 // Instants are rated as whole UTC seconds, rounded up.

@@ -4,6 +4,7 @@
 
 #include "libs/base/overloaded.hpp"
 #include "services/lifecycle/domain/sandbox.hpp"
+#include "services/lifecycle/domain/status.hpp"
 
 namespace nodus::lifecycle {
 
@@ -47,8 +48,10 @@ void start_requested(Sandbox& s, const StartRequested& e) {
   s.deferred_until.reset();
   s.stop_reason = StopReason::kNone;
   s.failure.clear();
-  s.message.clear();
-  enter(s, Phase::kPending, e.at);
+  s.awake_because.clear();
+  // A recovery tells why it is one until it is over.
+  if (e.trigger != Trigger::kRecovery) s.message.clear();
+  enter(s, e.trigger == Trigger::kRecovery ? Phase::kRecovering : Phase::kPending, e.at);
 }
 
 void stop_requested(Sandbox& s, const StopRequested& e) {
@@ -71,6 +74,8 @@ void released(Sandbox& s, const ReleaseRecorded& e) {
   if (e.restore_point) s.restore_point = e.restore_point;
   s.failure = e.failure;
   s.message = e.message;
+  s.awake_because.clear();
+  if (e.failure == kNodeLost) s.lost_epoch = s.epoch;
   // A Sandbox that crashed while it stopped is stopped: its last restore point stands, and `message` says
   // what happened.
   enter(s, e.failure.empty() || s.phase == Phase::kStopping ? Phase::kStopped : Phase::kFailed, e.at);
@@ -78,7 +83,9 @@ void released(Sandbox& s, const ReleaseRecorded& e) {
 
 }  // namespace
 
-void SandboxAggregate::evolve(Sandbox& s, const Event& event) {
+namespace {
+
+void apply(Sandbox& s, const SandboxEvent& event) {
   std::visit(Overloaded{
                  [&](const SandboxCreated& e) {
                    s.uid = e.uid, s.org = e.org, s.project = e.project, s.name = e.name, s.spec = e.spec;
@@ -93,9 +100,13 @@ void SandboxAggregate::evolve(Sandbox& s, const Event& event) {
                    s.last_activity = std::max(s.last_activity, e.last_activity);
                    s.stop_reason = StopReason::kNone;
                    s.wake_pending = false;
-                   enter(s, Phase::kRunning, e.last_activity);
+                   s.awake_because = e.because;
+                   enter(s, Phase::kRunning, e.at);
                  },
-                 [&](const DeleteRequested& e) { enter(s, Phase::kTerminating, e.at); },
+                 [&](const DeleteRequested& e) {
+                   s.delete_reason = e.reason;
+                   enter(s, Phase::kTerminating, e.at);
+                 },
                  [&](const MaxCostRaised& e) {
                    s.spec.max_cost = e.max_cost;
                    if (s.refusal && s.refusal->limit == "maxCostUSD") s.refusal.reset();
@@ -113,18 +124,21 @@ void SandboxAggregate::evolve(Sandbox& s, const Event& event) {
                  [&](const StartDeferred& e) {
                    s.deferred_until = e.until;
                    s.deferrals = e.attempt;
-                   enter(s, Phase::kPending, e.at);
+                   enter(s, e.recovering ? Phase::kRecovering : Phase::kPending, e.at);
                  },
                  [&](const SlotRecorded& e) {
                    s.deferrals = 0;
                    s.epoch = e.epoch, s.machine = e.machine, s.data_path = e.data_path,
                    s.reserved_at = e.reserved_at;
-                   if (s.phase == Phase::kPending) enter(s, Phase::kStarting, e.reserved_at);
+                   if (s.phase == Phase::kPending)
+                     enter(s, s.started_at ? Phase::kRunning : Phase::kStarting, e.reserved_at);
                  },
                  [&](const RunningRecorded& e) {
                    s.runtime = e.runtime, s.started_at = e.started_at;
                    s.last_activity = std::max(s.last_activity, e.started_at);
-                   if (s.phase == Phase::kStarting) enter(s, Phase::kRunning, e.started_at);
+                   if (s.phase == Phase::kRecovering) s.message.clear();
+                   if (s.phase == Phase::kStarting || s.phase == Phase::kRecovering)
+                     enter(s, Phase::kRunning, e.started_at);
                  },
                  [&](const ReleaseRecorded& e) { released(s, e); },
                  [&](const PaidUntilRecorded& e) { s.paid_until_s = e.at_s; },
@@ -133,7 +147,15 @@ void SandboxAggregate::evolve(Sandbox& s, const Event& event) {
                    s.charged_start = e.start;
                    s.unposted = Money();
                  },
-                 [&](const ProcessNumbered& e) { s.processes = e.number; },
+                 [&](const ProcessNumbered& e) {
+                   s.processes = e.number;
+                   s.last_activity = std::max(s.last_activity, e.at);
+                 },
+                 [&](const StopWished&) {
+                   s.wants_running = false;
+                   s.wake_pending = false;
+                 },
+                 [&](const LifetimeWarned&) { s.warned = true; },
                  [&](const SandboxDeleted& e) {
                    s.start_open = false;
                    s.deferred_until.reset();
@@ -143,10 +165,39 @@ void SandboxAggregate::evolve(Sandbox& s, const Event& event) {
              event);
 }
 
+// When it happened, by the clock of whoever saw it; none: it changes no condition.
+Instant instant_of(const SandboxEvent& event) {
+  return std::visit(Overloaded{
+                        [](const SlotRecorded& e) { return e.reserved_at; },
+                        [](const RunningRecorded& e) { return e.started_at; },
+                        [](const PaidUntilRecorded&) { return Instant{}; },
+                        [](const ChargeRecorded&) { return Instant{}; },
+                        [](const auto& e) { return e.at; },
+                    },
+                    event);
+}
+
+}  // namespace
+
+void SandboxAggregate::evolve(Sandbox& s, const Event& event) {
+  apply(s, event);
+  mark_conditions(s, std::max(instant_of(event), s.phase_since));
+}
+
+std::optional<SandboxCommand> command_of_deadline(std::string_view kind) {
+  if (kind == "lifetime") return CheckLifetime{};
+  if (kind == "retry") return CheckRetry{};
+  if (kind == "idle") return CheckIdle{};
+  if (kind == "warning") return CheckWarning{};
+  return std::nullopt;
+}
+
 std::vector<Deadline> deadlines_of(const Sandbox& s) {
   std::vector<Deadline> deadlines;
   if (!exists(s) || s.phase == Phase::kTerminating) return deadlines;
-  deadlines.push_back({"lifetime", s.created_at + s.spec.max_lifetime});
+  const Instant end = s.created_at + s.spec.max_lifetime;
+  deadlines.push_back({"lifetime", end});
+  if (!s.warned) deadlines.push_back({"warning", end - warning_lead(s.spec)});
   if (s.deferred_until) deadlines.push_back({"retry", *s.deferred_until});
   if (s.phase == Phase::kRunning && s.spec.idle_timeout > Micros(0))
     deadlines.push_back({"idle", s.last_activity + s.spec.idle_timeout});
@@ -167,22 +218,18 @@ std::optional<Error> standing_refusal(const Sandbox& s, const SandboxContext& co
   const Refusal& r = *s.refusal;
   if (r.limit != "maxCostUSD" && context.funds_changed_at && *context.funds_changed_at >= r.at)
     return std::nullopt;
-  std::string message;
-  if (r.reason == "InsufficientCredits")
-    message = "The start of Sandbox \"" + s.name + "\" needs a hold of $" + r.hold_usd +
-              " and the balance has $" + r.available_usd + " left. Add credits, then try again.";
-  else
-    message = "The start of Sandbox \"" + s.name + "\" needs a hold of $" + r.hold_usd + " and " + r.limit +
-              " has $" + r.available_usd + " left. Raise " + r.limit + ", then try again.";
+  const std::string what = r.reason == "InsufficientCredits" ? "Add credits" : "Raise " + r.limit;
+  const std::string message =
+      "The start of Sandbox \"" + s.name + "\" " + describe(r) + ". " + what + ", then try again.";
   return Error{Code::kPaymentRequired, r.reason, message, {}, {}, {}};
 }
 
 namespace {
 constexpr std::string_view kPhases[] = {"None",    "Pending",     "Starting", "Running", "Stopping",
-                                        "Stopped", "Terminating", "Failed",   "Deleted"};
+                                        "Stopped", "Terminating", "Failed",   "Deleted", "Recovering"};
 constexpr std::string_view kStopReasons[] = {
     "", "User", "Idle", "InsufficientCredits", "BudgetExceeded", "MaxCostReached", "Delete"};
-constexpr std::string_view kTriggers[] = {"Create", "Start", "Command", "File"};
+constexpr std::string_view kTriggers[] = {"Create", "Start", "Command", "File", "Recovery"};
 }  // namespace
 
 std::string_view to_string(Phase phase) {

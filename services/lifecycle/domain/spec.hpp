@@ -33,6 +33,9 @@ struct SandboxSpec {
   Continuity continuity = Continuity::kSnapshotted;
   std::string working_dir = "/workspace";
   std::optional<Money> max_cost;
+  // Of each variable a keyed digest of its value, never the value: enough to tell whether two specs are the
+  // same. The values are sealed, beside the log.
+  std::map<std::string, std::string> env;
 
   bool operator==(const SandboxSpec&) const = default;
 };

@@ -23,17 +23,28 @@ void survives(Given given, const std::vector<SandboxEvent>& events) {
 }
 
 TEST(SandboxCodec, EveryEventSurvives) {
-  survives(
-      none(),
-      {hello(), StartRequested{1, Trigger::kFile, *Money::parse("0.5"), at_s(1)},
-       FundingRecorded{1, kRate, {}, at_s(2)}, SlotRecorded{1, 7, "machine-1", "127.0.0.1:7410", at_s(3)},
-       RunningRecorded{1, "runc", at_s(4)}, ProcessNumbered{12},
-       StopRequested{1, StopReason::kIdle, at_s(5), at_s(6)}, StopDeclined{1, at_s(7)},
-       StopRequested{1, StopReason::kUser, {}, at_s(8)}, WakeRecorded{Trigger::kCommand, at_s(9)}, release(),
-       PaidUntilRecorded{1, 99}, StartDeferred{3, at_s(60), at_s(8)},
-       ChargeRecorded{1, *Money::parse("0.000000000001")}, MaxCostRaised{*Money::parse("3"), at_s(10)},
-       StartRequested{2, Trigger::kStart, {}, at_s(11)}, FundingRecorded{2, std::nullopt, broke(), at_s(1)},
-       DeleteRequested{"MaxLifetime", at_s(12)}, SandboxDeleted{at_s(13)}});
+  survives(none(), {hello(),
+                    StartRequested{1, Trigger::kFile, *Money::parse("0.5"), at_s(1)},
+                    FundingRecorded{1, kRate, {}, at_s(2)},
+                    SlotRecorded{1, 7, "machine-1", "127.0.0.1:7410", at_s(3)},
+                    RunningRecorded{1, "runc", at_s(4)},
+                    ProcessNumbered{12, at_s(4)},
+                    StopRequested{1, StopReason::kIdle, at_s(5), at_s(6)},
+                    StopDeclined{1, at_s(7), "process 42 (node)", at_s(8)},
+                    StopRequested{1, StopReason::kUser, {}, at_s(8)},
+                    WakeRecorded{Trigger::kCommand, at_s(9)},
+                    release(),
+                    PaidUntilRecorded{1, 99},
+                    StartDeferred{3, at_s(60), at_s(8), true},
+                    StopWished{at_s(9)},
+                    LifetimeWarned{at_s(9)},
+                    StartRequested{3, Trigger::kRecovery, {}, at_s(9)},
+                    ChargeRecorded{1, *Money::parse("0.000000000001")},
+                    MaxCostRaised{*Money::parse("3"), at_s(10)},
+                    StartRequested{2, Trigger::kStart, {}, at_s(11)},
+                    FundingRecorded{2, std::nullopt, broke(), at_s(1)},
+                    DeleteRequested{"MaxLifetime", at_s(12)},
+                    SandboxDeleted{at_s(13)}});
 }
 
 TEST(SandboxCodec, UnknownTypeAndBrokenBytesAreErrors) {

@@ -17,6 +17,7 @@ inline SandboxSpec hello_spec() {
   spec.shape = {1000, int64_t{2} << 30, int64_t{10} << 30};
   spec.max_lifetime = std::chrono::hours(2);
   spec.max_cost = *Money::parse("1.00");
+  spec.env = {{"TOKEN", "digest"}};
   return spec;
 }
 
@@ -93,6 +94,12 @@ inline Given stopped() {
 }
 inline Given failed() {
   return running().run(RecordRelease{release(StopReason::kNone, "Crashed")}, 52);
+}
+inline Given recovering() {
+  return running().run(RecordRelease{release(StopReason::kNone, std::string(kNodeLost))}, 52);
+}
+inline Given deferred() {
+  return pending().run(RecordLapse{1, "NoCapacity", StopReason::kNone}, 20);
 }
 inline Given terminating() {
   return running().run(DeleteSandbox{}, 60);

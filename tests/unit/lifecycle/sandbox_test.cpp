@@ -5,13 +5,6 @@
 namespace nodus::lifecycle::test {
 namespace {
 
-// One row of the table state × message: what a message does to a Sandbox in a phase.
-struct Cell {
-  std::string state;
-  std::string message;
-  std::string outcome;  // the phase after it, "=" for no events, or the reason of the rejection
-};
-
 const std::map<std::string, std::function<Given()>> kStates = {
     {"None", none},
     {"Pending", pending},
@@ -22,163 +15,11 @@ const std::map<std::string, std::function<Given()>> kStates = {
     {"Terminating", terminating},
     {"Deleted", deleted},
     {"Refused", refused},
+    {"Recovering", recovering},
+    {"Deferred", deferred},
     {"Stopping", [] { return stopping(); }},
     {"IdleStopping", [] { return stopping(StopReason::kIdle); }},
 };
-
-const std::map<std::string, SandboxCommand> kMessages = {
-    {"Create", CreateSandbox{hello(), true}},
-    {"TriggerCreate", TriggerStart{Trigger::kCreate}},
-    {"TriggerStart", TriggerStart{Trigger::kStart}},
-    {"TriggerCommand", TriggerStart{Trigger::kCommand}},
-    {"Stop", RequestStop{StopReason::kUser, {}}},
-    {"MoneyStop", RequestStop{StopReason::kInsufficientCredits, 1}},
-    {"Delete", DeleteSandbox{}},
-    {"Number", NumberProcess{}},
-    {"Funded", RecordFunding{{1, kRate, {}, at_s(1)}}},
-    {"Slot", RecordSlot{{1, 1, "machine-1", "127.0.0.1:7410", at_s(2)}}},
-    {"Started", RecordRunning{{1, "runsc", at_s(5)}}},
-    {"Declined", RecordStopDeclined{{1, at_s(49)}}},
-    {"Lapse", RecordLapse{1, "Stopped", StopReason::kUser}},
-    {"Expired", RecordLapse{1, "Expired", StopReason::kNone}},
-    {"Release", RecordRelease{release()}},
-    {"Crash", RecordRelease{release(StopReason::kNone, "Crashed")}},
-};
-
-const std::vector<Cell> kTable = {
-    {"None", "Create", "Pending"},
-    {"None", "TriggerStart", "NotFound"},
-    {"None", "Stop", "NotFound"},
-    {"None", "MoneyStop", "="},
-    {"None", "Delete", "NotFound"},
-    {"None", "Number", "NotFound"},
-    {"None", "Funded", "="},
-    {"None", "Slot", "="},
-    {"None", "Started", "="},
-    {"None", "Declined", "="},
-    {"None", "Lapse", "="},
-    {"None", "Release", "="},
-
-    {"Pending", "Create", "="},
-    {"Pending", "TriggerCreate", "="},
-    {"Pending", "TriggerStart", "="},
-    {"Pending", "TriggerCommand", "="},
-    {"Pending", "Stop", "Stopping"},
-    {"Pending", "MoneyStop", "Stopping"},
-    {"Pending", "Delete", "Terminating"},
-    {"Pending", "Number", "SandboxNotRunning"},
-    {"Pending", "Funded", "Pending"},
-    {"Pending", "Slot", "Starting"},
-    {"Pending", "Declined", "="},
-    {"Pending", "Lapse", "Stopped"},
-    {"Pending", "Expired", "Pending"},
-    {"Pending", "Crash", "Failed"},
-
-    {"Starting", "TriggerCommand", "="},
-    {"Starting", "Stop", "Stopping"},
-    {"Starting", "Delete", "Terminating"},
-    {"Starting", "Number", "SandboxNotRunning"},
-    {"Starting", "Funded", "="},
-    {"Starting", "Slot", "="},
-    {"Starting", "Started", "Running"},
-    {"Starting", "Release", "Stopped"},
-
-    {"Running", "Create", "="},
-    {"Running", "TriggerCommand", "="},
-    {"Running", "Stop", "Stopping"},
-    {"Running", "MoneyStop", "Stopping"},
-    {"Running", "Delete", "Terminating"},
-    {"Running", "Number", "Running"},
-    {"Running", "Started", "="},
-    {"Running", "Declined", "="},
-    {"Running", "Crash", "Failed"},
-
-    {"Stopping", "TriggerCreate", "Stopping"},
-    {"Stopping", "TriggerCommand", "Stopping"},
-    {"Stopping", "Stop", "="},
-    {"Stopping", "MoneyStop", "="},
-    {"Stopping", "Delete", "Terminating"},
-    {"Stopping", "Number", "SandboxNotRunning"},
-    {"Stopping", "Declined", "="},
-    {"IdleStopping", "Declined", "Running"},
-    {"IdleStopping", "Stop", "Stopping"},
-    {"IdleStopping", "MoneyStop", "Stopping"},
-    {"IdleStopping", "Release", "Stopped"},
-    {"Stopping", "Release", "Stopped"},
-    {"Stopping", "Crash", "Stopped"},
-    {"Stopping", "Lapse", "Stopped"},
-
-    {"Stopped", "TriggerCreate", "Pending"},
-    {"Stopped", "TriggerStart", "Pending"},
-    {"Stopped", "TriggerCommand", "Pending"},
-    {"Stopped", "Stop", "="},
-    {"Stopped", "MoneyStop", "="},
-    {"Stopped", "Delete", "Deleted"},
-    {"Stopped", "Number", "SandboxNotRunning"},
-    {"Stopped", "Funded", "="},
-    {"Stopped", "Slot", "="},
-    {"Stopped", "Started", "="},
-    {"Stopped", "Declined", "="},
-    {"Stopped", "Lapse", "="},
-    {"Stopped", "Release", "="},
-
-    {"Refused", "TriggerCreate", "="},
-    {"Refused", "TriggerStart", "InsufficientCredits"},
-    {"Refused", "TriggerCommand", "InsufficientCredits"},
-    {"Refused", "Stop", "="},
-    {"Refused", "Delete", "Deleted"},
-
-    {"Failed", "TriggerCreate", "="},
-    {"Failed", "TriggerStart", "Pending"},
-    {"Failed", "TriggerCommand", "SandboxFailed"},
-    {"Failed", "Stop", "="},
-    {"Failed", "Delete", "Deleted"},
-    {"Failed", "Crash", "="},
-
-    {"Terminating", "Create", "="},
-    {"Terminating", "TriggerCreate", "SandboxNotRunning"},
-    {"Terminating", "TriggerStart", "SandboxNotRunning"},
-    {"Terminating", "TriggerCommand", "SandboxNotRunning"},
-    {"Terminating", "Stop", "SandboxNotRunning"},
-    {"Terminating", "MoneyStop", "="},
-    {"Terminating", "Delete", "="},
-    {"Terminating", "Number", "SandboxNotRunning"},
-    {"Terminating", "Declined", "="},
-    {"Terminating", "Lapse", "Deleted"},
-    {"Terminating", "Expired", "Deleted"},
-    {"Terminating", "Release", "Deleted"},
-    {"Terminating", "Crash", "Deleted"},
-
-    {"Deleted", "Create", "="},
-    {"Deleted", "TriggerStart", "NotFound"},
-    {"Deleted", "Stop", "NotFound"},
-    {"Deleted", "MoneyStop", "="},
-    {"Deleted", "Delete", "NotFound"},
-    {"Deleted", "Funded", "="},
-    {"Deleted", "Release", "="},
-};
-
-TEST(Sandbox, EveryCellOfTheTable) {
-  for (const auto& cell : kTable) {
-    Given given = kStates.at(cell.state)();
-    const auto events = given.when(kMessages.at(cell.message));
-    std::string outcome = "=";
-    if (!events) {
-      outcome = events.error().reason;
-    } else if (!events->empty()) {
-      for (const auto& event : *events) given.event(event);
-      outcome = to_string(given.state.phase);
-    }
-    EXPECT_EQ(outcome, cell.outcome) << cell.state << " × " << cell.message;
-    // A repeat of an accepted command yields nothing.
-    const bool repeats =
-        cell.message != "Number" && cell.message != "Expired" && !cell.message.starts_with("Trigger");
-    if (events && !events->empty() && repeats) {
-      const auto again = given.when(kMessages.at(cell.message));
-      if (again) EXPECT_TRUE(again->empty()) << cell.state << " × " << cell.message << ", twice";
-    }
-  }
-}
 
 TEST(Sandbox, WokenWhileStoppingStartsAgainWhenStopped) {
   auto given = stopping().run(TriggerStart{Trigger::kCommand});
@@ -300,6 +141,76 @@ TEST(Sandbox, MaxLifetimeDeletesFromAnyState) {
     const bool slot = given.state.start_open;
     EXPECT_EQ(given.state.phase, slot ? Phase::kTerminating : Phase::kDeleted) << name;
   }
+}
+
+TEST(Sandbox, ALostMachineMeansAnotherStartFromTheLastRestorePoint) {
+  auto given = recovering();
+  EXPECT_EQ(given.state.phase, Phase::kRecovering);
+  EXPECT_EQ(given.state.start, 2);
+  EXPECT_TRUE(given.state.start_open);
+  EXPECT_EQ(given.state.lost_epoch, 1);
+  EXPECT_EQ(given.state.restore_point, point());
+  EXPECT_TRUE(given.when(TriggerStart{Trigger::kCommand})->empty()) << "it is on its way: 503";
+  auto waiting = given;
+  waiting.run(RecordLapse{2, "NoCapacity", StopReason::kNone}, 60).run(CheckRetry{}, 400);
+  EXPECT_EQ(waiting.state.phase, Phase::kRecovering) << "however long no machine is found";
+  given.run(RecordFunding{{2, kRate, {}, at_s(61)}}).run(RecordSlot{{2, 2, "machine-2", "h:1", at_s(62)}});
+  EXPECT_EQ(given.state.phase, Phase::kRecovering);
+  given.run(RecordRunning{{2, "runsc", at_s(65)}});
+  EXPECT_EQ(given.state.phase, Phase::kRunning);
+  EXPECT_TRUE(given.state.message.empty());
+  auto refusal = recovering().run(RecordFunding{{2, std::nullopt, broke(), at_s(61)}});
+  refusal.run(RecordLapse{2, "Refused", StopReason::kNone});
+  EXPECT_EQ(refusal.state.phase, Phase::kStopped);
+  EXPECT_EQ(refusal.state.stop_reason, StopReason::kInsufficientCredits);
+}
+
+TEST(Sandbox, AnEphemeralOneFailsWithItsMachine) {
+  auto created = hello();
+  created.spec.continuity = Continuity::kEphemeral;
+  auto given = Given().run(CreateSandbox{created, true}, 0).run(RecordSlot{{1, 1, "m", "h:1", at_s(2)}});
+  given.run(RecordRelease{release(StopReason::kNone, std::string(kNodeLost))}, 52);
+  EXPECT_EQ(given.state.phase, Phase::kFailed);
+  EXPECT_EQ(given.state.failure, kNodeLost);
+  EXPECT_EQ(given.when(TriggerStart{Trigger::kFile}).error().reason, "SandboxFailed");
+  given.run(TriggerStart{Trigger::kStart});
+  EXPECT_EQ(given.state.phase, Phase::kPending) << "an explicit start tries again";
+}
+
+TEST(Sandbox, APersonsStopSetsSpecStateAlsoWhereNothingCanBeStopped) {
+  auto idle = stopping(StopReason::kIdle).run(RecordRelease{release(StopReason::kIdle)}, 52);
+  EXPECT_TRUE(idle.state.wants_running) << "stopped by the platform";
+  idle.run(RequestStop{StopReason::kUser, {}});
+  EXPECT_FALSE(idle.state.wants_running);
+  EXPECT_EQ(idle.state.stop_reason, StopReason::kIdle) << "why it stopped does not change";
+  idle.run(TriggerStart{Trigger::kCommand});
+  EXPECT_TRUE(idle.state.wants_running) << "a command wakes what a user stopped";
+  auto broken = failed().run(RequestStop{StopReason::kUser, {}});
+  EXPECT_FALSE(broken.state.wants_running);
+  EXPECT_EQ(broken.state.phase, Phase::kFailed);
+}
+
+TEST(Sandbox, AWakeThatMeetsARefusedStartOfOldFundsIsNotLost) {
+  auto given = pending().run(RecordFunding{{1, std::nullopt, broke(), at_s(1)}}, 1);
+  EXPECT_EQ(given.when(TriggerStart{Trigger::kStart}, 2).error().reason, "InsufficientCredits");
+  given.run(TriggerStart{Trigger::kCreate}, 3, at_s(3));  // credits came meanwhile
+  given.run(RecordLapse{1, "Refused", StopReason::kNone}, 4);
+  EXPECT_EQ(given.state.phase, Phase::kPending);
+  EXPECT_EQ(given.state.start, 2);
+}
+
+TEST(Sandbox, AMoneyStopOutlivesAnOfferThatExpires) {
+  auto given = pending().run(RequestStop{StopReason::kInsufficientCredits, 1}, 10);
+  given.run(RecordLapse{1, "Expired", StopReason::kNone}, 11);
+  EXPECT_EQ(given.state.phase, Phase::kStopped);
+  EXPECT_EQ(given.state.stop_reason, StopReason::kInsufficientCredits);
+}
+
+TEST(Sandbox, ACapIsOnlyRaised) {
+  const auto given = running();
+  EXPECT_TRUE(given.when(RaiseMaxCost{*Money::parse("1")})->empty());
+  EXPECT_EQ(given.when(RaiseMaxCost{*Money::parse("0.99")}).error().causes.front().field, "spec.maxCostUSD");
+  EXPECT_EQ(given.when(RaiseMaxCost{*Money::parse("1.01")})->size(), 1u);
 }
 
 TEST(Sandbox, CostIsPostedPlusTheFrozenRate) {

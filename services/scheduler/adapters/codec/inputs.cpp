@@ -21,6 +21,7 @@ const std::set<std::string_view> kNotOfLifecycle = {
     "nodus.lifecycle.v1.ChargeRecorded",  "nodus.lifecycle.v1.SandboxDeleted",
     "nodus.lifecycle.v1.ProcessAdmitted", "nodus.lifecycle.v1.ProcessEnded",
     "nodus.lifecycle.v1.ProcessNumbered", "nodus.lifecycle.v1.NameTaken",
+    "nodus.lifecycle.v1.StopWished",      "nodus.lifecycle.v1.LifetimeWarned",
 };
 const std::set<std::string_view> kNotOfMetering = {
     "nodus.metering.v1.OfferReleased",    "nodus.metering.v1.ChargeOpened",
