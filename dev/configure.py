@@ -4,7 +4,7 @@ one machine needs them.
 
     configure.py STACK NODE ASSETS BIN PORTS BUS DATABASE_URL [SERVICE.KEY=VALUE ...]
 
-DATABASE_URL holds %s for the role. etc/secrets.env (0600) is made once and kept."""
+DATABASE_URL holds %s for the role. What is in etc/secrets.env (0600) is kept."""
 import hashlib
 import hmac
 import os
@@ -84,8 +84,13 @@ for text in sys.argv[8:]:
 etc.mkdir(parents=True, exist_ok=True)
 for name, config in configs.items():
     write(etc / f"{name}.yaml", yaml.safe_dump(config, sort_keys=False))
-if not (etc / "secrets.env").exists():
-    node, identity = secrets.token_hex(32), secrets.token_hex(32)
-    token = MACHINE + "." + hmac.new(node.encode(), f"node/{MACHINE}".encode(), hashlib.sha256).hexdigest()
-    values = {"NODUS_NODE_SECRET": node, "NODUS_IDENTITY_SECRET": identity, "NODUS_NODE_TOKEN": token}
-    write(etc / "secrets.env", "".join(f"{name}={value}\n" for name, value in values.items()), 0o600)
+secrets_file = etc / "secrets.env"
+values = dict(line.split("=", 1) for line in secrets_file.read_text().splitlines()) if secrets_file.exists() else {}
+made = set(values)
+for name in ("NODUS_NODE_SECRET", "NODUS_IDENTITY_SECRET", "NODUS_ENV_KEY"):
+    values.setdefault(name, secrets.token_hex(32))
+if "NODUS_NODE_TOKEN" not in values:
+    mac = hmac.new(values["NODUS_NODE_SECRET"].encode(), f"node/{MACHINE}".encode(), hashlib.sha256)
+    values["NODUS_NODE_TOKEN"] = MACHINE + "." + mac.hexdigest()
+if set(values) != made:
+    write(secrets_file, "".join(f"{name}={value}\n" for name, value in values.items()), 0o600)

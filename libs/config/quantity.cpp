@@ -1,6 +1,7 @@
 // Durations and quantities: exact integer arithmetic, so that nothing is rounded and nothing overflows.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
@@ -14,7 +15,9 @@ namespace {
 using Wide = __int128;
 
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-constexpr size_t kMaxDigits = 18;  // 10^18 × 2^50 × 1000 stays far below 2^127
+constexpr Wide kWideMax = ~(Wide{1} << 127);
+constexpr size_t kMaxDigits = 18;   // 10^18 × 2^60 stays below 2^127
+constexpr int kMaxExponent = 18;    // as many as E has
 
 // digits × 10^-scale
 struct Decimal {
@@ -68,21 +71,50 @@ struct Suffix {
   Wide divisor = 1;
 };
 
-constexpr std::array<Suffix, 12> kSuffixes{{{"", 1},
+constexpr std::array<Suffix, 16> kSuffixes{{{"", 1},
+                                            {"n", 1, 1'000'000'000},
+                                            {"u", 1, 1'000'000},
                                             {"m", 1, 1000},
                                             {"k", 1'000},
                                             {"M", 1'000'000},
                                             {"G", 1'000'000'000},
                                             {"T", 1'000'000'000'000},
                                             {"P", 1'000'000'000'000'000},
+                                            {"E", 1'000'000'000'000'000'000},
                                             {"Ki", Wide{1} << 10},
                                             {"Mi", Wide{1} << 20},
                                             {"Gi", Wide{1} << 30},
                                             {"Ti", Wide{1} << 40},
-                                            {"Pi", Wide{1} << 50}}};
+                                            {"Pi", Wide{1} << 50},
+                                            {"Ei", Wide{1} << 60}}};
 
 std::unexpected<Error> fault(std::string message) {
   return fail(Code::kInvalid, "FieldValueInvalid", std::move(message));
+}
+
+// A decimal exponent, "e3" or "E-2": 10 to that power. False when `text` is none.
+bool take_exponent(std::string_view text, Suffix& suffix) {
+  if (text.size() < 2 || (text.front() != 'e' && text.front() != 'E')) return false;
+  text.remove_prefix(1);
+  const bool negative = text.front() == '-';
+  if (negative || text.front() == '+') text.remove_prefix(1);
+  if (text.empty() || text.size() > 2 || !std::ranges::all_of(text, is_digit)) return false;
+  int exponent = 0;
+  for (const char c : text) exponent = exponent * 10 + (c - '0');
+  if (exponent > kMaxExponent) return false;
+  Wide power = 1;
+  for (; exponent > 0; --exponent) power *= 10;
+  suffix = negative ? Suffix{"", 1, power} : Suffix{"", power, 1};
+  return true;
+}
+
+bool take_suffix(std::string_view text, Suffix& suffix) {
+  for (const Suffix& candidate : kSuffixes)
+    if (candidate.name == text) {
+      suffix = candidate;
+      return true;
+    }
+  return take_exponent(text, suffix);
 }
 
 // The number times `scale`, as a whole number.
@@ -90,16 +122,17 @@ Result<int64_t> parse_quantity(std::string_view text, Wide scale, std::string_vi
                                std::string_view finest) {
   std::string_view rest = text;
   Decimal number;
-  const Suffix* suffix = nullptr;
-  if (text.size() <= 80 && take_decimal(rest, number))
-    for (const Suffix& candidate : kSuffixes)
-      if (candidate.name == rest) suffix = &candidate;
-  if (!suffix) return fault(fmt::format("\"{}\" is not a quantity such as {}.", text.substr(0, 80), example));
-  const Wide numerator = number.digits * suffix->multiplier * scale;
-  const Wide denominator = number.divisor * suffix->divisor;
+  Suffix suffix{};
+  if (text.size() > 80 || !take_decimal(rest, number) || !take_suffix(rest, suffix))
+    return fault(fmt::format("\"{}\" is not a quantity such as {}.", text.substr(0, 80), example));
+  const auto too_large = [&] { return fault(fmt::format("\"{}\" is too large.", text)); };
+  const Wide multiplier = suffix.multiplier * scale;
+  if (number.digits > kWideMax / multiplier) return too_large();
+  const Wide numerator = number.digits * multiplier;
+  const Wide denominator = number.divisor * suffix.divisor;
   if (numerator % denominator != 0)
     return fault(fmt::format("\"{}\" is finer than {}, which cannot be kept; round it.", text, finest));
-  if (numerator / denominator > kMax) return fault(fmt::format("\"{}\" is too large.", text));
+  if (numerator / denominator > kMax) return too_large();
   return static_cast<int64_t>(numerator / denominator);
 }
 

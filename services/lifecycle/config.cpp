@@ -43,6 +43,7 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   out.upkeep.orphan_grace = in.duration("deadlines.orphanGrace", std::chrono::seconds(30));
   out.api.node_secret = in.secret("NODUS_NODE_SECRET");
   out.api.identity_secret = in.secret("NODUS_IDENTITY_SECRET");
+  out.env_key = in.secret("NODUS_ENV_KEY");
   if (printed) *printed = in.print();
   const auto url = boost::urls::parse_uri(metering);
   if (!url || url->scheme() != "http" || url->port_number() == 0)

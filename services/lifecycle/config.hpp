@@ -21,6 +21,7 @@ struct Config {
   bus::TransportOptions bus;
   std::string log_level;
   std::string images_dir;
+  std::string env_key;  // NODUS_ENV_KEY, see adapters/environment.hpp; never printed
   ApiOptions api;
   DeadlineOptions deadlines;
   UpkeepOptions upkeep;

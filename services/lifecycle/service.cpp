@@ -13,6 +13,7 @@
 #include "libs/eventlog/postgres_log.hpp"
 #include "libs/telemetry/log.hpp"
 #include "services/lifecycle/adapters/changes.hpp"
+#include "services/lifecycle/adapters/environment.hpp"
 #include "services/lifecycle/adapters/inputs.hpp"
 #include "services/lifecycle/adapters/oci_images.hpp"
 #include "services/lifecycle/adapters/postgres_catalog.hpp"
@@ -68,7 +69,9 @@ int serve(const Config& config) {
   PostgresCatalog catalog(**events, pool);
   OciImages images(config.images_dir);
   Keys keys(pool, clock);
-  Sandboxes sandboxes(batcher, catalog, images, clock);
+  auto environment = SealedEnvironment::make(config.env_key);
+  if (!environment) return complain(environment.error(), kMissing);
+  Sandboxes sandboxes(batcher, catalog, images, *environment, clock);
   Api api{sandboxes, catalog, keys, batcher, waiters, clock, config.api};
 
   http::Server server(config.http);

@@ -9,7 +9,7 @@
 namespace nodus::executor {
 namespace json = boost::json;
 namespace {
-constexpr size_t kCommandBytes = 64 * 1024, kVariables = 256, kEnvironmentBytes = 256 * 1024;
+constexpr size_t kCommandBytes = 64 * 1024, kVariables = 512, kEnvironmentBytes = 256 * 1024;
 constexpr size_t kNameBytes = 253, kPathBytes = 4095;
 constexpr int64_t kMostTimeout_ms = 24 * 3'600'000;
 constexpr size_t kMostCauses = 50;
@@ -86,7 +86,7 @@ void Parser::read_env() {
   if (!value) return;
   const auto* map = value->if_object();
   if (!map) return wrong("env", "FieldValueTypeInvalid", "This is a map of strings.");
-  if (map->size() > kVariables) return invalid("env", "At most 256 variables.");
+  if (map->size() > kVariables) return invalid("env", "At most 512 variables.");
   size_t bytes = 0;
   for (const auto& [name, each] : *map) {
     const std::string field = "env." + std::string(name).substr(0, 128);

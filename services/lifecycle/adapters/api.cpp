@@ -49,9 +49,10 @@ Result<Created> create_from(Api& api, const http::Identity& caller, const http::
                                .labels = manifest->labels,
                                .annotations = manifest->annotations,
                                .spec = manifest->spec,
+                               .env = manifest->env,
                                .run = manifest->run,
                                .idempotency_key = key,
-                               .input_hash = sha256_hex(body)});
+                               .input_hash = api.sandboxes.input_hash(body)});
 }
 
 awaitable<void> create_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {

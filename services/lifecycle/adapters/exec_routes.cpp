@@ -28,8 +28,14 @@ Result<Admission> admit(Api& api, const http::Identity& caller, const http::Requ
   return api.sandboxes.admit(*sandbox, exec.process);
 }
 
-std::string node_command(const Process& process, const ExecRequest& exec) {
+std::string node_command(const Process& process, const ExecRequest& exec,
+                         const std::map<std::string, std::string>& sandbox_env) {
   json::object body = exec.body;
+  json::object env;
+  for (const auto& [name, value] : sandbox_env) env[name] = value;
+  if (const auto* own = body.if_contains("env"); own && own->is_object())
+    for (const auto& [name, value] : own->get_object()) env[name] = value;
+  if (!env.empty()) body["env"] = std::move(env);
   body.erase("timeout");
   body["uid"] = process.admitted.uid.str();
   body["name"] = process.admitted.name;
@@ -83,7 +89,7 @@ awaitable<void> exec_route(Api& api, const http::Identity& caller, http::Exchang
                                                             : std::nullopt;
     };
   upstream.method = "POST";
-  upstream.body = node_command(process, exec);
+  upstream.body = node_command(process, exec, admission->env);
   upstream.headers.set("Content-Type", "application/json");
   co_await hand_on(api, exchange, sandbox, std::move(upstream));
 }

@@ -1,7 +1,7 @@
 // The table of spec 001, field by field.
 #include "services/lifecycle/adapters/manifest_spec.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 

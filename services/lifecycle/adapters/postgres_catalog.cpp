@@ -44,6 +44,14 @@ Result<Process> PostgresCatalog::process(const ProjectId& project, const std::st
   return std::move(found->process);
 }
 
+Result<std::string> PostgresCatalog::sealed_env(const SandboxUid& uid) {
+  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::string> {
+    const auto rows = tx.exec_params("SELECT sealed FROM sandbox_env WHERE uid = $1", uid.str());
+    if (rows.empty()) return std::string();
+    return bytes_of(rows[0], 0);
+  });
+}
+
 Result<bool> PostgresCatalog::busy(const SandboxUid& uid) {
   return pool_.with_tx([&](pqxx::work& tx) -> Result<bool> {
     const auto rows = tx.exec_params(

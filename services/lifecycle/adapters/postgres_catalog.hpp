@@ -25,6 +25,7 @@ class PostgresCatalog final : public Catalog {
   Result<ObjectEvent> event(const ProjectId& project, const std::string& name) override;
   Result<ChangePage> changes(const ProjectId& project, const std::string& resource, int64_t after,
                              int limit) override;
+  Result<std::string> sealed_env(const SandboxUid& uid) override;
   Result<bool> busy(const SandboxUid& uid) override;
   Result<std::optional<Instant>> funds_changed_at(const OrgId& org) override;
 

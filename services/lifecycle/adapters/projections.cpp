@@ -45,6 +45,7 @@ void write_sandbox_row(pqxx::work& tx, SandboxNote& note) {
         after.start_open ? std::nullopt : std::optional<int64_t>(to_micros(after.created_at)));
   } else if (after.phase == Phase::kDeleted) {
     delete_sandbox_row(tx, note);
+    if (!after.spec.env.empty()) tx.exec_params0("DELETE FROM sandbox_env WHERE uid = $1", after.uid.str());
   } else if (before.epoch != after.epoch || before.start_open != after.start_open) {
     tx.exec_params0("UPDATE sandboxes SET epoch = $2, released_at_us = $3 WHERE uid = $1", after.uid.str(),
                     after.epoch,
@@ -61,6 +62,13 @@ void project_sandbox(eventlog::Unit& unit, const Sandbox& before, const Sandbox&
     write_sandbox_row(tx, *note);
     write_deadlines(tx, sandbox_stream(note->after.uid), deadlines_of(note->before),
                     deadlines_of(note->after));
+  });
+}
+
+void project_env(eventlog::Unit& unit, const SandboxUid& uid, const std::string& sealed) {
+  unit.project([uid, sealed](pqxx::work& tx) {
+    tx.exec_params0("INSERT INTO sandbox_env (uid, sealed) VALUES ($1, $2)", uid.str(),
+                    pqxx::binarystring(sealed));
   });
 }
 

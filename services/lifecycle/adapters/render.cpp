@@ -2,6 +2,7 @@
 
 #include "libs/config/config.hpp"
 #include "services/lifecycle/adapters/manifest.hpp"
+#include "services/lifecycle/adapters/status.hpp"
 
 namespace nodus::lifecycle {
 
@@ -15,70 +16,10 @@ json::object strings(const std::map<std::string, std::string>& in) {
   return out;
 }
 
-json::object condition(std::string_view type, std::optional<bool> status, std::string_view reason,
-                       std::string_view message, Instant since) {
-  return {{"type", type},
-          {"status", !status   ? "Unknown"
-                     : *status ? "True"
-                               : "False"},
-          {"reason", reason},
-          {"message", message},
-          {"lastTransitionTime", to_rfc3339(since)}};
-}
-
-json::array conditions(const Sandbox& s) {
-  json::array out;
-  const bool running = s.phase == Phase::kRunning;
-  out.push_back(condition("Ready", running, to_string(s.phase), running ? "" : s.message, s.phase_since));
-  out.push_back(condition("Scheduled", s.reserved_at.has_value(), s.reserved_at ? "SlotReserved" : "NoSlot",
-                          "", s.reserved_at.value_or(s.phase_since)));
-  if (s.refusal)
-    out.push_back(condition("Funded", false, s.refusal->reason,
-                            "The start needs a hold of $" + s.refusal->hold_usd + "; " + s.refusal->limit +
-                                " has $" + s.refusal->available_usd + " left.",
-                            s.refusal->at));
-  else
-    out.push_back(condition("Funded", s.rate ? std::optional(true) : std::nullopt,
-                            s.rate ? "StartFunded" : "NotAsked", "", s.phase_since));
-  if (s.spec.continuity == Continuity::kSnapshotted)
-    out.push_back(condition("Restorable", s.restore_point.has_value(),
-                            s.restore_point ? "RestorePointVerified" : "NoRestorePoint", "",
-                            s.restore_point ? s.restore_point->taken_at : s.created_at));
-  return out;
-}
-
 }  // namespace
 
 json::object render_sandbox(const SandboxView& view, Instant now) {
   const Sandbox& s = view.sandbox;
-  const bool busy = view.busy;
-  json::object status{
-      {"phase", to_string(s.phase)},
-      {"activity", s.phase == Phase::kRunning && busy ? "Busy" : "Idle"},
-      {"cost", cost_at(s, now).to_decimal()},
-      {"imageDigest", s.image_digest},
-      {"starts", s.start},
-      {"conditions", conditions(s)},
-      {"deletesAt", to_rfc3339(s.created_at + s.spec.max_lifetime)},
-  };
-  if (s.rate) status["rate"] = s.rate->to_decimal();
-  if (!s.runtime.empty() && s.started_at) {
-    status["runtime"] = s.runtime;
-    if (s.runtime == "runc")
-      status["isolation"] =
-          "runc shares the host's kernel: for development and trusted code, not for hostile code.";
-  }
-  if (s.stop_reason != StopReason::kNone && s.stop_reason != StopReason::kDelete)
-    status["stopReason"] = to_string(s.stop_reason);
-  if (!s.failure.empty()) status["reason"] = s.failure;
-  if (!s.message.empty()) status["message"] = s.message;
-  if (s.started_at) status["startedAt"] = to_rfc3339(*s.started_at);
-  if (s.phase == Phase::kRunning && s.spec.idle_timeout > Micros(0) && !busy)
-    status["stopsAt"] = to_rfc3339(s.last_activity + s.spec.idle_timeout);
-  if (s.restore_point)
-    status["restorePoint"] = {{"at", to_rfc3339(s.restore_point->taken_at)},
-                              {"sizeBytes", s.restore_point->size_bytes},
-                              {"sha256", s.restore_point->sha256}};
   json::object metadata{{"name", s.name},
                         {"namespace", s.project.str()},
                         {"uid", s.uid.str()},
@@ -92,7 +33,7 @@ json::object render_sandbox(const SandboxView& view, Instant now) {
           {"kind", "Sandbox"},
           {"metadata", std::move(metadata)},
           {"spec", render_spec(s.spec, s.wants_running)},
-          {"status", std::move(status)}};
+          {"status", render_status(s, {.busy = view.busy, .last_activity = {}, .awake_because = ""}, now)}};
 }
 
 json::object render_process(const ProcessView& view) {

@@ -1,6 +1,7 @@
 // What lifecycle's use cases need from outside.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +19,22 @@ class Images {
   virtual ~Images() = default;
   // The digest ("sha256:…") that `reference` means now. Invalid/ImageNotFound.
   virtual Result<std::string> resolve(const std::string& reference) = 0;
+};
+
+// The values of spec.env, which are in no event and no state. `digest` tells values apart without showing
+// them.
+class Environment {
+ public:
+  virtual ~Environment() = default;
+  virtual std::string digest(const ProjectId& project, const std::string& name, const std::string& value) = 0;
+  virtual bool same(const std::string& digest, const ProjectId& project, const std::string& name,
+                    const std::string& value) = 0;
+  // Of a request's body that may hold secrets: for telling whether a key is used again for the same input.
+  virtual std::string input_hash(const std::string& body) = 0;
+  virtual std::string seal(const SandboxUid& uid, const std::map<std::string, std::string>& values) = 0;
+  // Internal/Unsealable. Nothing sealed: no values.
+  virtual Result<std::map<std::string, std::string>> open(const SandboxUid& uid,
+                                                          const std::string& sealed) = 0;
 };
 
 // An object with what only the API knows of it.
@@ -99,6 +116,8 @@ class Catalog {
   // Changes after `after`, of one kind of a project; both empty: of all. At most `limit`.
   virtual Result<ChangePage> changes(const ProjectId& project, const std::string& resource, int64_t after,
                                      int limit) = 0;
+  // The sealed values of spec.env; empty: none.
+  virtual Result<std::string> sealed_env(const SandboxUid& uid) = 0;
   virtual Result<bool> busy(const SandboxUid& uid) = 0;  // a Process of it has not ended
   virtual Result<std::optional<Instant>> funds_changed_at(const OrgId& org) = 0;
 };

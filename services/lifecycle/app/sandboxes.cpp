@@ -15,20 +15,39 @@ bool raises_cap(const SandboxSpec& existing, const SandboxSpec& requested) {
   return requested.max_cost && (!existing.max_cost || *requested.max_cost > *existing.max_cost);
 }
 
+std::string shown(const std::string& value, std::string_view none) {
+  return value.empty() ? std::string(none) : "\"" + value + "\"";
+}
+
 Error already_exists(const std::string& name, const std::vector<Difference>& differing) {
   Error error{Code::kConflict, "AlreadyExists", "", {}, {}, {}};
-  error.message = "Sandbox \"" + name +
-                  "\" exists with another spec. Delete it and create it again, or use another name.";
+  std::string fields;
   boost::json::array diff;
   for (const auto& d : differing) {
+    fields += (fields.empty() ? "" : ", ") + d.field;
     error.causes.push_back(
         {d.field, "FieldValueDiffers",
-         "It is " + (d.existing.empty() ? std::string("not set") : "\"" + d.existing + "\"") + ", not " +
-             (d.requested.empty() ? std::string("unset") : "\"" + d.requested + "\"") + "."});
+         "It is " + shown(d.existing, "not set") + ", not " + shown(d.requested, "unset") + "."});
     diff.push_back({{"field", d.field}, {"existing", d.existing}, {"requested", d.requested}});
   }
+  const bool cap_alone = differing.size() == 1 && differing.front().field == "spec.maxCostUSD";
+  error.message =
+      "Sandbox \"" + name + "\" exists with another spec (" + fields + "). " +
+      (cap_alone ? "A budget can only be raised: send the one it has, or a higher one; or delete the "
+                   "Sandbox and create it again."
+                 : "Send the spec it has, use another name, or delete it and create it again.");
   error.details_json = boost::json::serialize(boost::json::object{{"diff", std::move(diff)}});
   return error;
+}
+
+std::unexpected<Error> being_deleted(const std::string& name) {
+  return fail(Code::kConflict, "SandboxNotRunning",
+              "Sandbox \"" + name + "\" is being deleted. Wait until it is gone, then create it again.");
+}
+
+// The Sandbox that was found is no longer as it was read: gone, or its cap was raised by somebody else.
+bool look_again(const Error& error) {
+  return error.code == Code::kNotFound || (error.code == Code::kInvalid && error.reason == "Invalid");
 }
 
 }  // namespace
@@ -39,57 +58,73 @@ Result<SandboxContext> Sandboxes::context(const OrgId& org) {
   return SandboxContext{clock_.now(), *changed};
 }
 
-Result<Created> Sandboxes::create(const NewSandbox& wanted) {
+Result<Created> Sandboxes::create(const NewSandbox& asked) {
+  NewSandbox wanted = asked;
+  for (const auto& [name, value] : wanted.env)
+    wanted.spec.env[name] = environment_.digest(wanted.project, name, value);
   for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
     auto holder = catalog_.last_holder(wanted.project, wanted.name);
     if (!holder) return std::unexpected(std::move(holder.error()));
     const bool live = *holder && (*holder)->phase != Phase::kDeleted;
     // A repeat of an accepted create is answered by its key; without a key, by the Sandbox that is there.
-    if (live && wanted.idempotency_key.empty()) return reconnect(**holder, wanted);
-
-    auto digest = images_.resolve(wanted.spec.image);
-    if (!digest) return std::unexpected(std::move(digest.error()));
-    auto now = context(wanted.org);
-    if (!now) return std::unexpected(std::move(now.error()));
-    const SandboxUid uid(random_uuid());
-    CreateSandbox command{{.uid = uid,
-                           .org = wanted.org,
-                           .project = wanted.project,
-                           .name = wanted.name,
-                           .spec = wanted.spec,
-                           .image_digest = *digest,
-                           .labels = wanted.labels,
-                           .annotations = wanted.annotations,
-                           .at = now->now},
-                          wanted.run};
-    const std::string key =
-        wanted.idempotency_key.empty() ? "" : "create/" + wanted.project.str() + "/" + wanted.idempotency_key;
-    auto answer = batcher_.run(create_sandbox(std::move(command), *holder ? (*holder)->uid : SandboxUid(),
-                                              *now, key, key.empty() ? "" : wanted.input_hash));
-    if (answer) {
-      auto created = SandboxCodec::decode_state(*answer);
-      if (!created) return std::unexpected(std::move(created.error()));
-      auto current = catalog_.sandbox(created->uid);  // a repeated key answers with what it is now
-      if (!current) return std::unexpected(std::move(current.error()));
-      return Created{*current, true};
-    }
-    if (answer.error().reason != "NameMoved") return std::unexpected(std::move(answer.error()));
-    if (live) return reconnect(**holder, wanted);
+    Result<Created> done = fail(Code::kConflict, "NameMoved", "");
+    if (!live || !wanted.idempotency_key.empty())
+      done = create_new(wanted, *holder ? (*holder)->uid : SandboxUid());
+    if (done || done.error().reason != "NameMoved") return done;
+    if (!live) continue;
+    done = reconnect(**holder, wanted);
+    if (done || !look_again(done.error())) return done;
   }
   Error busy{
       Code::kUnavailable, "Overloaded", "Many requests create this name at once. Try again.", {}, 1, {}};
   return std::unexpected(std::move(busy));
 }
 
+Result<Created> Sandboxes::create_new(const NewSandbox& wanted, const SandboxUid& last_holder) {
+  auto digest = images_.resolve(wanted.spec.image);
+  if (!digest) return std::unexpected(std::move(digest.error()));
+  auto now = context(wanted.org);
+  if (!now) return std::unexpected(std::move(now.error()));
+  const SandboxUid uid(random_uuid());
+  CreateSandbox command{{.uid = uid,
+                         .org = wanted.org,
+                         .project = wanted.project,
+                         .name = wanted.name,
+                         .spec = wanted.spec,
+                         .image_digest = *digest,
+                         .labels = wanted.labels,
+                         .annotations = wanted.annotations,
+                         .at = now->now},
+                        wanted.run};
+  const std::string key =
+      wanted.idempotency_key.empty() ? "" : "create/" + wanted.project.str() + "/" + wanted.idempotency_key;
+  const std::string sealed = wanted.env.empty() ? "" : environment_.seal(uid, wanted.env);
+  auto answer = batcher_.run(create_sandbox(std::move(command), last_holder, *now, key,
+                                            key.empty() ? "" : wanted.input_hash, sealed));
+  if (!answer) return std::unexpected(std::move(answer.error()));
+  auto created = SandboxCodec::decode_state(*answer);
+  if (!created) return std::unexpected(std::move(created.error()));
+  auto current = catalog_.sandbox(created->uid);  // a repeated key answers with what it is now
+  if (!current) return std::unexpected(std::move(current.error()));
+  if (current->phase == Phase::kTerminating) return being_deleted(wanted.name);
+  if (current->phase == Phase::kDeleted)
+    return fail(Code::kConflict, "IdempotencyKeyReused",
+                "This Idempotency-Key created Sandbox \"" + current->name +
+                    "\", which has been deleted since. Use a new key to create it again.");
+  return Created{std::move(*current), true};
+}
+
 Result<Created> Sandboxes::reconnect(const Sandbox& existing, const NewSandbox& wanted) {
-  if (existing.phase == Phase::kTerminating)
-    return fail(
-        Code::kConflict, "SandboxNotRunning",
-        "Sandbox \"" + existing.name + "\" is being deleted. Wait until it is gone, then create it again.");
-  SandboxSpec same_cap = wanted.spec;
-  same_cap.max_cost = existing.spec.max_cost;
-  const bool raises = raises_cap(existing.spec, wanted.spec);
-  const auto differing = differences(existing.spec, raises ? same_cap : wanted.spec);
+  if (existing.phase == Phase::kTerminating) return being_deleted(existing.name);
+  SandboxSpec requested = wanted.spec;
+  // The same values under an older key are the same.
+  for (const auto& [name, value] : wanted.env)
+    if (const auto it = existing.spec.env.find(name);
+        it != existing.spec.env.end() && environment_.same(it->second, existing.project, name, value))
+      requested.env[name] = it->second;
+  const bool raises = raises_cap(existing.spec, requested);
+  if (raises) requested.max_cost = existing.spec.max_cost;
+  const auto differing = differences(existing.spec, requested);
   if (!differing.empty()) return std::unexpected(already_exists(existing.name, differing));
   auto after = raises ? raise_max_cost(existing, *wanted.spec.max_cost)
                       : (wanted.run ? trigger(existing, Trigger::kCreate) : Result<Sandbox>(existing));
@@ -137,12 +172,21 @@ Result<Admission> Sandboxes::admit(const Sandbox& sandbox, const NewProcess& pro
     if (!current) return std::unexpected(std::move(current.error()));
     auto owner = catalog_.sandbox(sandbox.uid);  // its slot may have changed since the caller looked
     if (!owner) return std::unexpected(std::move(owner.error()));
-    return Admission{std::move(*owner), std::move(*current)};
+    auto env = env_of(*owner);
+    if (!env) return std::unexpected(std::move(env.error()));
+    return Admission{std::move(*owner), std::move(*current), std::move(*env)};
   }
   if (answer.error().reason != "SandboxNotRunning") return std::unexpected(std::move(answer.error()));
   auto after = trigger(sandbox, Trigger::kCommand);
   if (!after) return std::unexpected(std::move(after.error()));
-  return Admission{std::move(*after), std::nullopt};
+  return Admission{std::move(*after), std::nullopt, {}};
+}
+
+Result<std::map<std::string, std::string>> Sandboxes::env_of(const Sandbox& sandbox) {
+  if (sandbox.spec.env.empty()) return std::map<std::string, std::string>{};
+  auto sealed = catalog_.sealed_env(sandbox.uid);
+  if (!sealed) return std::unexpected(std::move(sealed.error()));
+  return environment_.open(sandbox.uid, *sealed);
 }
 
 Result<std::optional<Error>> Sandboxes::refusal(const Sandbox& sandbox) {

@@ -17,7 +17,8 @@ struct NewSandbox {
   std::string name;
   std::map<std::string, std::string> labels;
   std::map<std::string, std::string> annotations;
-  SandboxSpec spec;
+  SandboxSpec spec;                        // its env is filled in from `env`
+  std::map<std::string, std::string> env;  // spec.env with its values
   bool run = true;
   std::string idempotency_key;  // of the client; empty: none
   std::string input_hash;
@@ -37,27 +38,37 @@ struct NewProcess {
 
 // The Process to run, where it runs, or the start that has to come first.
 struct Admission {
-  Sandbox sandbox;                 // after the trigger
-  std::optional<Process> process;  // absent: the Sandbox is not running yet
+  Sandbox sandbox;                         // after the trigger
+  std::optional<Process> process;          // absent: the Sandbox is not running yet
+  std::map<std::string, std::string> env;  // spec.env, with `process`: the command's own variables win
 };
 
 class Sandboxes {
  public:
-  Sandboxes(eventlog::Batcher& batcher, Catalog& catalog, Images& images, const Clock& clock)
-      : batcher_(batcher), catalog_(catalog), images_(images), clock_(clock) {}
+  Sandboxes(eventlog::Batcher& batcher, Catalog& catalog, Images& images, Environment& environment,
+            const Clock& clock)
+      : batcher_(batcher), catalog_(catalog), images_(images), environment_(environment), clock_(clock) {}
 
   // Same spec: the existing one, woken. maxCostUSD added or raised: applied, and nothing else. Else
-  // Conflict/AlreadyExists with one cause for each field that differs.
+  // Conflict/AlreadyExists with one cause for each field that differs. Being deleted:
+  // Conflict/SandboxNotRunning. Repeated with its key after the Sandbox was deleted:
+  // Conflict/IdempotencyKeyReused.
   Result<Created> create(const NewSandbox& wanted);
   Result<Sandbox> trigger(const Sandbox& sandbox, Trigger trigger);
   Result<Sandbox> stop(const Sandbox& sandbox);
   Result<Sandbox> remove(const Sandbox& sandbox);
   Result<Sandbox> raise_max_cost(const Sandbox& sandbox, Money max_cost);
   Result<Admission> admit(const Sandbox& sandbox, const NewProcess& process);
+  // The values of spec.env; names and digests are in the spec.
+  Result<std::map<std::string, std::string>> env_of(const Sandbox& sandbox);
+  // Of a body that may hold secrets, for NewSandbox and NewProcess.
+  std::string input_hash(const std::string& body) { return environment_.input_hash(body); }
   // Still refused, as a trigger would be told now?
   Result<std::optional<Error>> refusal(const Sandbox& sandbox);
 
  private:
+  // Conflict/NameMoved: the name is not free, or no longer `last_holder`'s.
+  Result<Created> create_new(const NewSandbox& wanted, const SandboxUid& last_holder);
   Result<Created> reconnect(const Sandbox& existing, const NewSandbox& wanted);
   Result<Sandbox> change(const Sandbox& sandbox, SandboxCommand command);
   Result<SandboxContext> context(const OrgId& org);
@@ -65,6 +76,7 @@ class Sandboxes {
   eventlog::Batcher& batcher_;
   Catalog& catalog_;
   Images& images_;
+  Environment& environment_;
   const Clock& clock_;
 };
 

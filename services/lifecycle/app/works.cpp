@@ -63,7 +63,8 @@ eventlog::Work end_process(const ProcessUid& uid, EndProcess command) {
 }
 
 eventlog::Work create_sandbox(CreateSandbox command, const SandboxUid& expected_holder,
-                              SandboxContext context, std::string key, std::string input_hash) {
+                              SandboxContext context, std::string key, std::string input_hash,
+                              std::string sealed_env) {
   const auto& created = command.created;
   const std::string name = name_stream(created.project, created.name);
   std::vector<std::string> streams{name, sandbox_stream(created.uid)};
@@ -71,8 +72,8 @@ eventlog::Work create_sandbox(CreateSandbox command, const SandboxUid& expected_
   return {.key = std::move(key),
           .input_hash = std::move(input_hash),
           .streams = std::move(streams),
-          .decide = [command = std::move(command), expected_holder, context,
-                     name](eventlog::Unit& unit) -> Result<std::string> {
+          .decide = [command = std::move(command), expected_holder, context, name,
+                     sealed_env = std::move(sealed_env)](eventlog::Unit& unit) -> Result<std::string> {
             if (!expected_holder.empty()) {
               auto holder =
                   eventlog::load<SandboxAggregate, SandboxCodec>(unit, sandbox_stream(expected_holder));
@@ -85,6 +86,7 @@ eventlog::Work create_sandbox(CreateSandbox command, const SandboxUid& expected_
             if (!taken) return std::unexpected(std::move(taken.error()));
             auto after = apply_sandbox(unit, command.created.uid, command, context);
             if (!after) return std::unexpected(std::move(after.error()));
+            if (!sealed_env.empty()) project_env(unit, command.created.uid, sealed_env);
             return SandboxCodec::encode_state(*after);
           }};
 }

@@ -15,6 +15,7 @@ std::string name_stream(const ProjectId& project, const std::string& name);
 
 // Writes the read models and deadlines that follow from a changed aggregate (adapters/projections.cpp).
 void project_sandbox(eventlog::Unit& unit, const Sandbox& before, const Sandbox& after);
+void project_env(eventlog::Unit& unit, const SandboxUid& uid, const std::string& sealed);
 void project_process(eventlog::Unit& unit, const Process& before, const Process& after);
 
 // The answer is the encoded state after it.
@@ -22,9 +23,10 @@ eventlog::Work change_sandbox(const SandboxUid& uid, SandboxCommand command, San
 eventlog::Work end_process(const ProcessUid& uid, EndProcess command);
 
 // Takes the name (which `expected_holder`, gone or empty, had) and creates the Sandbox. Conflict/NameMoved:
-// look again.
+// look again. `sealed_env`: the values of spec.env, kept beside the log until the Sandbox is gone.
 eventlog::Work create_sandbox(CreateSandbox command, const SandboxUid& expected_holder,
-                              SandboxContext context, std::string key, std::string input_hash);
+                              SandboxContext context, std::string key, std::string input_hash,
+                              std::string sealed_env = "");
 
 // Gives the Process its number and name and admits it for the Sandbox's current epoch. Answer: encoded
 // Process.

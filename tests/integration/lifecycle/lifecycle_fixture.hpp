@@ -3,15 +3,30 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "libs/eventlog/postgres_log.hpp"
 #include "services/lifecycle/adapters/changes.hpp"
 #include "services/lifecycle/adapters/codec.hpp"
+#include "services/lifecycle/adapters/environment.hpp"
 #include "services/lifecycle/adapters/postgres_catalog.hpp"
 #include "services/lifecycle/app/sandboxes.hpp"
 #include "services/lifecycle/app/works.hpp"
 #include "tests/support/postgres_fixture.hpp"
 
 namespace nodus::lifecycle {
+
+// The schema: event log, inbox, and the steps of sqitch.plan after them, in its order.
+inline std::vector<std::string> lifecycle_schema() {
+  std::vector<std::string> files{"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql"};
+  std::ifstream plan(NODUS_SOURCE_DIR "/migrations/lifecycle/sqitch.plan");
+  for (std::string line; std::getline(plan, line);) {
+    const std::string step = line.substr(0, line.find(' '));
+    if (line.starts_with("0") && !line.starts_with("0001") && !line.starts_with("0002"))
+      files.push_back("migrations/lifecycle/deploy/" + step + ".sql");
+  }
+  return files;
+}
 
 class OneImage final : public Images {
  public:
@@ -24,17 +39,15 @@ class OneImage final : public Images {
 class Lifecycle : public ::testing::Test {
  protected:
   Lifecycle()
-      : pool_({.url = test::fresh_database({"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
-                                            "migrations/lifecycle/deploy/0003_lifecycle.sql",
-                                            "migrations/lifecycle/deploy/0004_objects.sql"},
-                                           "lifecycle"),
+      : pool_({.url = test::fresh_database(lifecycle_schema(), "lifecycle"),
                .schema = "lifecycle",
                .application_name = "test"},
               16),
         log_(*eventlog::make_postgres_log(clock_, pool_, 4)),
         batcher_(*log_, {}),
         catalog_(*log_, pool_),
-        sandboxes_(batcher_, catalog_, images_, clock_) {
+        environment_(*SealedEnvironment::make(std::string(64, 'a'))),
+        sandboxes_(batcher_, catalog_, images_, environment_, clock_) {
     EXPECT_TRUE(eventlog::ensure_ranges(pool_).has_value());
     log_->on_append(
         [this](pqxx::work& tx, std::vector<std::any>& notes) { write_changes(tx, notes, clock_.now()); });
@@ -47,6 +60,7 @@ class Lifecycle : public ::testing::Test {
                    .labels = {},
                    .annotations = {},
                    .spec = {},
+                   .env = {},
                    .run = true,
                    .idempotency_key = key,
                    .input_hash = key.empty() ? "" : "h"};
@@ -71,6 +85,7 @@ class Lifecycle : public ::testing::Test {
   std::unique_ptr<eventlog::EventLog> log_;
   eventlog::Batcher batcher_;
   PostgresCatalog catalog_;
+  SealedEnvironment environment_;
   Sandboxes sandboxes_;
 };
 

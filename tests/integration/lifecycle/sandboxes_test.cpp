@@ -14,39 +14,6 @@
 namespace nodus::lifecycle {
 namespace {
 
-TEST_F(Lifecycle, ManyCreatesOfOneNameMakeOneSandbox) {
-  constexpr int kCallers = 64;
-  std::latch start(kCallers);
-  std::mutex mutex;
-  std::set<std::string> uids;
-  int created = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kCallers; ++i)
-    threads.emplace_back([&] {
-      start.arrive_and_wait();
-      auto result = sandboxes_.create(wanted("one"));
-      std::lock_guard lock(mutex);
-      ASSERT_TRUE(result.has_value()) << result.error().message;
-      uids.insert(result->sandbox.uid.str());
-      created += result->created ? 1 : 0;
-    });
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(uids.size(), 1u);
-  EXPECT_EQ(created, 1);
-  EXPECT_EQ(catalog_.sandboxes(ProjectId("web"), {})->items.size(), 1u);
-}
-
-TEST_F(Lifecycle, ALostAnswerIsSafeToRepeat) {
-  const auto first = sandboxes_.create(wanted("a", "key-1"));
-  const auto again = sandboxes_.create(wanted("a", "key-1"));
-  ASSERT_TRUE(first && again);
-  EXPECT_TRUE(again->created);
-  EXPECT_EQ(first->sandbox.uid, again->sandbox.uid);
-  auto other = wanted("b", "key-1");
-  other.input_hash = "another";
-  EXPECT_EQ(sandboxes_.create(other).error().reason, "IdempotencyKeyReused");
-}
-
 TEST_F(Lifecycle, ANameIsFreeAgainAfterDeletion) {
   const auto first = sandboxes_.create(wanted("a"));
   ASSERT_TRUE(first.has_value());

@@ -180,8 +180,8 @@ TEST_F(ProcessTest, ExecRequestsKeepTheirLimits) {
   EXPECT_FALSE(parse(list(0, "a")).has_value());
   EXPECT_TRUE(parse(list(1, std::string(65535, 'a'))).has_value());
   EXPECT_FALSE(parse(list(1, std::string(65536, 'a'))).has_value());
-  EXPECT_TRUE(parse(variables(256)).has_value());
-  EXPECT_FALSE(parse(variables(257)).has_value());
+  EXPECT_TRUE(parse(variables(512)).has_value());
+  EXPECT_FALSE(parse(variables(513)).has_value());
   EXPECT_TRUE(parse(R"("command":["a"],"timeoutMs":86400000)").has_value());
   for (const char* bad : {R"("command":["a"],"timeoutMs":86400001)", R"("command":["a"],"timeoutMs":1.5)",
                           R"("command":["a\u0000"])", R"("command":"a")", R"("command":["a"],"env":{"":"x"})",

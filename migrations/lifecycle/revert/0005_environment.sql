@@ -1,0 +1,5 @@
+-- Revert lifecycle:0005_environment
+BEGIN;
+DROP TABLE sandbox_usage;
+DROP TABLE sandbox_env;
+COMMIT;
