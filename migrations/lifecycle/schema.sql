@@ -419,6 +419,23 @@ CREATE TABLE lifecycle.relay_offsets (
 
 ALTER TABLE lifecycle.relay_offsets OWNER TO lifecycle;
 
+CREATE TABLE lifecycle.sandbox_env (
+    uid text NOT NULL COLLATE pg_catalog."C",
+    sealed bytea NOT NULL
+);
+
+ALTER TABLE lifecycle.sandbox_env OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.sandbox_usage (
+    uid text NOT NULL COLLATE pg_catalog."C",
+    epoch bigint NOT NULL,
+    busy boolean NOT NULL,
+    because text NOT NULL,
+    last_activity_us bigint NOT NULL
+);
+
+ALTER TABLE lifecycle.sandbox_usage OWNER TO lifecycle;
+
 CREATE TABLE lifecycle.sandboxes (
     uid text NOT NULL COLLATE pg_catalog."C",
     org text NOT NULL COLLATE pg_catalog."C",
@@ -503,6 +520,12 @@ ALTER TABLE ONLY lifecycle.projects
 
 ALTER TABLE ONLY lifecycle.relay_offsets
     ADD CONSTRAINT relay_offsets_pkey PRIMARY KEY (log_partition);
+
+ALTER TABLE ONLY lifecycle.sandbox_env
+    ADD CONSTRAINT sandbox_env_pkey PRIMARY KEY (uid);
+
+ALTER TABLE ONLY lifecycle.sandbox_usage
+    ADD CONSTRAINT sandbox_usage_pkey PRIMARY KEY (uid);
 
 ALTER TABLE ONLY lifecycle.sandboxes
     ADD CONSTRAINT sandboxes_pkey PRIMARY KEY (uid);

@@ -26,8 +26,9 @@ Said ready(const Sandbox& s) {
 Said scheduled(const Sandbox& s) {
   if (s.reserved_at) return {ConditionStatus::kTrue, "SlotReserved", ""};
   if (s.deferred_until)
-    return {ConditionStatus::kFalse, "NoMachine",
-            "No machine had room in time. It is asked for again at " + to_rfc3339(*s.deferred_until) + "."};
+    return {
+        ConditionStatus::kFalse, "NoMachine",
+        "No machine had room soon enough. It is asked for again at " + to_rfc3339(*s.deferred_until) + "."};
   if (!starting_up(s.phase))
     return {ConditionStatus::kFalse, "NotWanted", "It holds no machine, and needs none."};
   if (s.rate)
