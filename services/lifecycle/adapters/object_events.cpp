@@ -49,7 +49,20 @@ Told told_of_release(const ReleaseRecorded& e) {
   return {EventType::kNormal, "Stopped", "It stopped: " + std::string(why(e.stop_reason)) + "."};
 }
 
-Told told_of(const SandboxEvent& event) {
+Told told_of_start(const Sandbox& s, const StartRequested& e) {
+  if (e.trigger == Trigger::kRecovery && !s.restore_point)
+    return {
+        EventType::kWarning, "RecoveredFromImage",
+        "Its machine was lost before anything was saved: it starts again from its image, without its files."};
+  if (e.trigger == Trigger::kRecovery)
+    return {EventType::kWarning, "Recovering",
+            "Its machine was lost: it starts elsewhere with /workspace as saved at " +
+                to_rfc3339(s.restore_point->taken_at) + "."};
+  return {EventType::kNormal, "StartRequested",
+          "A start was asked for: " + std::string(to_string(e.trigger)) + "."};
+}
+
+Told told_of(const Sandbox& after, const SandboxEvent& event) {
   const auto normal = [](std::string reason, std::string message) {
     return Told{EventType::kNormal, std::move(reason), std::move(message)};
   };
@@ -58,9 +71,12 @@ Told told_of(const SandboxEvent& event) {
           [&](const SandboxCreated& e) {
             return normal("Created", "It was created from " + e.spec.image + ".");
           },
-          [&](const StartRequested& e) {
-            return normal("StartRequested",
-                          "A start was asked for: " + std::string(to_string(e.trigger)) + ".");
+          [&](const StartRequested& e) { return told_of_start(after, e); },
+          [&](const LifetimeWarned&) {
+            return Told{EventType::kWarning, "MaxLifetimeNear",
+                        "spec.lifecycle.maxLifetime deletes it with its files at " +
+                            to_rfc3339(after.created_at + after.spec.max_lifetime) +
+                            ". Copy out what you need."};
           },
           [&](const StopRequested& e) {
             return normal("Stopping", "It stops: " + std::string(why(e.reason)) + ".");
@@ -104,7 +120,7 @@ void add_event(eventlog::Unit& unit, const ObjectRef& object, EventType type, st
 
 void add_events_of(eventlog::Unit& unit, const Sandbox& after, const std::vector<SandboxEvent>& events) {
   for (const auto& event : events)
-    if (auto told = told_of(event); !told.reason.empty())
+    if (auto told = told_of(after, event); !told.reason.empty())
       add_event(unit, ref_of(after), told.type, std::move(told.reason), std::move(told.message));
 }
 

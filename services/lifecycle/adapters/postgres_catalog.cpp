@@ -48,7 +48,7 @@ Result<std::string> PostgresCatalog::sealed_env(const SandboxUid& uid) {
   return pool_.with_tx([&](pqxx::work& tx) -> Result<std::string> {
     const auto rows = tx.exec_params("SELECT sealed FROM sandbox_env WHERE uid = $1", uid.str());
     if (rows.empty()) return std::string();
-    return bytes_of(rows[0], 0);
+    return pqxx::binarystring(rows[0][0]).str();
   });
 }
 
