@@ -34,6 +34,7 @@ std::string_view phrase(int status) {
                                                        {412, "Precondition Failed"},
                                                        {413, "Content Too Large"},
                                                        {415, "Unsupported Media Type"},
+                                                       {416, "Range Not Satisfiable"},
                                                        {417, "Expectation Failed"},
                                                        {422, "Unprocessable Content"},
                                                        {426, "Upgrade Required"},

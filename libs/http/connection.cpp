@@ -47,6 +47,7 @@ Core::Core(ServerOptions given)
       unrouted(route_metrics("none")),
       refused(metrics::counter("nodus_http_refused_total", "Malformed requests.")),
       overloaded(metrics::counter("nodus_http_overloaded_total", "Answered 503 for want of room.")),
+      displaced(metrics::counter("nodus_http_displaced_total", "Idle connections closed to make room.")),
       open(metrics::gauge("nodus_http_connections_open", "Client connections.")),
       workers(options.workers, options.queue_limit) {}
 
@@ -59,6 +60,10 @@ Connection::~Connection() {
   core_.open.add(-1);
   std::lock_guard lock(core_.mutex);
   core_.connections.erase(this);
+}
+
+void Connection::mark_idle(bool idle) {
+  idle_since_ = idle ? std::chrono::steady_clock::now().time_since_epoch().count() : 0;
 }
 
 void Connection::drain() {
@@ -119,6 +124,7 @@ asio::awaitable<void> Connection::run() {
   const Limits& limits = core_.options.limits;
   bool first = true;
   while (!core_.draining) {
+    mark_idle(true);
     if (stream_.buffered().empty()) {
       idle_ = true;
       stream_.deadline().set(first ? limits.header_time : limits.keep_alive_time);
@@ -129,6 +135,7 @@ asio::awaitable<void> Connection::run() {
     stream_.deadline().set(limits.header_time);
     const Result<ParsedHead> head = co_await read_head();
     stream_.deadline().clear();
+    mark_idle(false);
     if (!head) {
       if (head.error().reason != "ClientGone") co_await refuse(head.error());
       break;

@@ -35,6 +35,7 @@ struct Core {
   RouteMetrics unrouted;
   metrics::Counter refused;     // malformed requests
   metrics::Counter overloaded;  // answered 503 for want of room
+  metrics::Counter displaced;   // closed while idle, to make room
   metrics::Gauge open;
   Workers workers;
   std::atomic<bool> draining = false;
@@ -51,6 +52,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // On the connection's strand.
   void drain();
   void abort() { stream_.abort(); }
+  // Nothing is lost when it is aborted now: no request is under way. From any thread.
+  bool idle() const { return idle_since_.load(std::memory_order_relaxed) != 0; }
+  int64_t idle_since() const { return idle_since_.load(std::memory_order_relaxed); }
+  void make_room() {
+    if (idle()) stream_.abort();
+  }
+  const std::string& peer() const { return peer_; }
   boost::asio::any_io_executor executor() { return stream_.socket().get_executor(); }
 
  private:
@@ -60,11 +68,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<void> handle_buffered(ServerExchange& exchange, const Route& route);
   boost::asio::awaitable<void> refuse(const Error& error);
   boost::asio::awaitable<void> linger();
+  void mark_idle(bool idle);
 
   Core& core_;
   Stream stream_;
   const std::string peer_;
-  bool idle_ = false;  // waits for the first byte of a request
+  bool idle_ = false;                    // waits for the first byte of a request
+  std::atomic<int64_t> idle_since_ = 0;  // of the steady clock; 0: a request is under way
 };
 
 }  // namespace nodus::http

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <utility>
 
 #include "libs/base/check.hpp"
@@ -32,7 +33,9 @@ ServerExchange::ServerExchange(Stream& stream, const ParsedHead& head, Request r
       http_1_0_(head.http_1_0),
       head_(head.method == "HEAD"),
       awaits_continue_(head.expect_continue),
-      close_(!head.keep_alive) {}
+      close_(!head.keep_alive),
+      reading_(limits.pace_grace, limits.pace_bytes_per_s),
+      writing_(limits.pace_grace, limits.pace_bytes_per_s) {}
 
 asio::awaitable<void> ServerExchange::continue_if_expected() {
   if (!std::exchange(awaits_continue_, false)) co_return;
@@ -67,9 +70,12 @@ asio::awaitable<Result<std::string>> ServerExchange::read_some() {
   };
   if (body_limit_ && body_.known_left().value_or(0) + body_taken_ > *body_limit_) co_return too_large();
   if (!body_.done()) co_await continue_if_expected();
+  reading_.begin();
   auto part = co_await body_.next(limits_.body_idle_time);
   stream_.deadline().clear();
   if (!part) co_return body_error(part.error());
+  reading_.end(part->size());
+  if (!body_.done() && reading_.too_slow()) co_return body_error(BodyFault::kTimedOut);
   body_taken_ += part->size();
   if (body_limit_ && body_taken_ > *body_limit_) co_return too_large();
   co_return std::move(*part);
@@ -120,32 +126,53 @@ asio::awaitable<Result<void>> ServerExchange::begin(int status, Headers headers)
   CHECK(status_ == 0, "{} {} was answered twice", request_.method, request_.target);
   status_ = status;
   if (broken_) co_return client_left();
-  chunked_ = !http_1_0_ && !has_no_body(status);
+  if (const auto length = headers.get("Content-Length")) {
+    uint64_t bytes = 0;
+    const auto read = std::from_chars(length->data(), length->data() + length->size(), bytes);
+    CHECK(read.ec == std::errc() && read.ptr == length->data() + length->size(), "Content-Length: {}",
+          *length);
+    length_left_ = bytes;
+  }
+  chunked_ = !http_1_0_ && !has_no_body(status) && !length_left_;
   close_ = close_needed();
-  const AnswerHead head{.status = status, .length = {}, .chunked = chunked_, .close = close_, .upgrade = ""};
+  const AnswerHead head{
+      .status = status, .length = length_left_, .chunked = chunked_, .close = close_, .upgrade = ""};
   const std::string text = write_answer_head(head, headers);
   co_return sent(co_await stream_.write(text, limits_.body_idle_time));
+}
+
+asio::awaitable<Io> ServerExchange::write_paced(std::string_view bytes) {
+  writing_.begin();
+  const Io io = co_await stream_.write(bytes, limits_.body_idle_time);
+  writing_.end(bytes.size());
+  co_return io == Io::kOk&& writing_.too_slow() ? Io::kTimedOut : io;
 }
 
 asio::awaitable<Result<void>> ServerExchange::write(std::string_view bytes) {
   CHECK(status_ != 0 && !finished_, "write outside begin and finish");
   if (broken_) co_return client_left();
   if (bytes.empty() || head_ || has_no_body(status_)) co_return Result<void>{};
-  if (!chunked_) co_return sent(co_await stream_.write(bytes, limits_.body_idle_time));
+  if (length_left_) {
+    CHECK(bytes.size() <= *length_left_, "{} {}: more bytes than announced", request_.method,
+          request_.target);
+    *length_left_ -= bytes.size();
+  }
+  if (!chunked_) co_return sent(co_await write_paced(bytes));
   if (bytes.size() <= kJoinBytes) {
     std::string text = chunk_header(bytes.size());
     text.append(bytes).append("\r\n");
-    co_return sent(co_await stream_.write(text, limits_.body_idle_time));
+    co_return sent(co_await write_paced(text));
   }
   const std::string header = chunk_header(bytes.size());
   Io io = co_await stream_.write(header, limits_.body_idle_time);
-  if (io == Io::kOk) io = co_await stream_.write(bytes, limits_.body_idle_time);
+  if (io == Io::kOk) io = co_await write_paced(bytes);
   if (io == Io::kOk) io = co_await stream_.write("\r\n", limits_.body_idle_time);
   co_return sent(io);
 }
 
 asio::awaitable<Result<void>> ServerExchange::finish() {
   CHECK(status_ != 0 && !finished_, "finish outside begin");
+  if (length_left_.value_or(0) > 0 && !head_) broken_ = true;
   if (broken_) co_return client_left();
   finished_ = true;
   if (!chunked_ || head_) co_return Result<void>{};

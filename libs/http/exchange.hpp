@@ -45,6 +45,7 @@ class ServerExchange final : public Exchange {
   bool close_needed() const;
   std::unexpected<Error> body_error(BodyFault fault);
   Result<void> sent(Io io);  // what came of a write
+  boost::asio::awaitable<Io> write_paced(std::string_view bytes);
 
   Stream& stream_;
   Request request_;
@@ -58,6 +59,8 @@ class ServerExchange final : public Exchange {
   bool awaits_continue_;      // the client waits for 100 before it sends the body
   bool close_;                // after this answer
   bool body_failed_ = false;  // what is left of the body is not to be read as a request
+  Pace reading_, writing_;
+  std::optional<uint64_t> length_left_;  // of an answer whose length was announced
   int status_ = 0;
   bool chunked_ = false;
   bool finished_ = false;

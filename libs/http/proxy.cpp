@@ -136,6 +136,7 @@ asio::awaitable<bool> ProxyRun::move_client_body() {
   if (!exchange_.body_.done()) co_await exchange_.continue_if_expected();
   while (!exchange_.body_.done()) {
     waits_for_client_ = true;
+    exchange_.reading_.begin();
     auto part = co_await exchange_.body_.next(kNoDeadline);
     if (stop_request_ || expired_) co_return false;
     waits_for_client_ = false;
@@ -149,6 +150,12 @@ asio::awaitable<bool> ProxyRun::move_client_body() {
       co_return false;
     }
     touch();
+    exchange_.reading_.end(part->size());
+    if (exchange_.reading_.too_slow() && !exchange_.body_.done()) {
+      waits_for_client_ = true;
+      stop_both();
+      co_return false;
+    }
     moved += part->size();
     if (moved > to_.body_limit) {
       too_large_ = true;
@@ -250,7 +257,10 @@ asio::awaitable<void> ProxyRun::move_answer_body(const ParsedAnswer& answer) {
     if (part->empty()) break;
     const std::string text =
         exchange_.chunked_ ? chunk_header(part->size()) + *part + "\r\n" : std::move(*part);
+    exchange_.writing_.begin();
     if (co_await client_.write(text, kNoDeadline) != Io::kOk) co_return;
+    exchange_.writing_.end(text.size());
+    if (exchange_.writing_.too_slow()) co_return;
     touch();
   }
   if (exchange_.chunked_ && co_await client_.write("0\r\n\r\n", kNoDeadline) != Io::kOk) co_return;

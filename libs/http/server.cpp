@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -50,6 +51,7 @@ struct Server::State {
 
   asio::awaitable<void> accept_loop();
   void admit(Tcp::socket socket);
+  bool make_room();
   size_t open() {
     std::lock_guard lock(core.mutex);
     return core.connections.size();
@@ -82,6 +84,32 @@ asio::awaitable<void> Server::State::accept_loop() {
   }
 }
 
+// Ends the oldest connections that have no request under way, of the address that has the most of all: many
+// that are opened and left open cost others nothing. False: there is none.
+bool Server::State::make_room() {
+  std::vector<std::shared_ptr<Connection>> all;
+  {
+    std::lock_guard lock(core.mutex);
+    for (const auto& [_, weak] : core.connections)
+      if (auto live = weak.lock()) all.push_back(std::move(live));
+  }
+  std::unordered_map<std::string_view, size_t> by_peer;
+  for (const auto& connection : all) ++by_peer[connection->peer()];
+  std::erase_if(all, [](const auto& connection) { return !connection->idle(); });
+  if (all.empty()) return false;
+  const auto heaviest = std::ranges::max(all, {}, [&](const auto& c) { return by_peer[c->peer()]; });
+  const std::string peer = heaviest->peer();
+  std::erase_if(all, [&](const auto& connection) { return connection->peer() != peer; });
+  const size_t room = std::min(all.size(), 1 + static_cast<size_t>(core.options.limits.connections) / 64);
+  std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(room), {},
+                            [](const auto& c) { return c->idle_since(); });
+  all.resize(room);
+  for (const auto& connection : all)
+    asio::post(connection->executor(), [connection] { connection->make_room(); });
+  core.displaced.add(static_cast<double>(room));
+  return true;
+}
+
 void Server::State::admit(Tcp::socket socket) {
   boost::system::error_code ignored;
   const auto remote = socket.remote_endpoint(ignored);
@@ -90,13 +118,14 @@ void Server::State::admit(Tcp::socket socket) {
   const size_t limit = static_cast<size_t>(core.options.limits.connections);
   const size_t before = open();
   if (before >= limit + kOverloadAnswers) return;  // closed without a word
+  const bool full = before >= limit && !make_room();
   auto connection = std::make_shared<Connection>(core, std::move(socket), remote.address().to_string());
   {
     std::lock_guard lock(core.mutex);
     core.connections.emplace(connection.get(), connection);
   }
   // The strand's coroutine holds the connection; its frame goes away on the strand.
-  auto task = [connection, full = before >= limit]() -> asio::awaitable<void> {
+  auto task = [connection, full]() -> asio::awaitable<void> {
     if (full) {
       co_await connection->refuse_overload();
     } else {

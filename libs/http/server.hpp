@@ -27,8 +27,14 @@ struct Limits {
   size_t body_bytes = 1024 * 1024;  // of buffered routes; a route may set its own
   Millis header_time{10'000};
   Millis body_idle_time{30'000};  // between two reads of a body
+  // A peer that makes us wait longer than this in all may not be slower than the pace, whether it sends a
+  // body or takes an answer: 408, or cut off.
+  Millis pace_grace{60'000};
+  size_t pace_bytes_per_s = 1024;
   Millis keep_alive_time{75'000};
-  int connections = 4096;  // beyond: accepted, answered 503, closed
+  // Beyond: the oldest that have no request under way make room, those of the address with the most first;
+  // when there are none, the new one is answered 503 and closed.
+  int connections = 4096;
 };
 
 // Another HTTP server, to which an exchange can be handed on.
@@ -58,8 +64,9 @@ class Exchange {
   virtual boost::asio::awaitable<Result<std::string>> read_body(size_t limit) = 0;  // whole
   virtual boost::asio::awaitable<Result<std::string>> read_some() = 0;  // next part; "" at the end
   virtual boost::asio::awaitable<void> respond(Response response) = 0;  // once
-  virtual boost::asio::awaitable<Result<void>> begin(int status,
-                                                     Headers headers) = 0;  // then a chunked body:
+  // Then a body: chunked, or as long as Content-Length says; one that ends before that is cut off, so that
+  // the client sees it.
+  virtual boost::asio::awaitable<Result<void>> begin(int status, Headers headers) = 0;
   virtual boost::asio::awaitable<Result<void>> write(
       std::string_view bytes) = 0;  // flushed at once; error: client left
   virtual boost::asio::awaitable<Result<void>> finish() = 0;

@@ -17,10 +17,11 @@ namespace json_lib = boost::json;
 namespace {
 
 // Refusals of HTTP itself, which have no code of their own in libs/base.
-constexpr std::array<std::pair<std::string_view, int>, 7> kOwnStatus{{{"MethodNotAllowed", 405},
+constexpr std::array<std::pair<std::string_view, int>, 8> kOwnStatus{{{"MethodNotAllowed", 405},
                                                                       {"NotAcceptable", 406},
                                                                       {"Expired", 410},
                                                                       {"UnsupportedMediaType", 415},
+                                                                      {"RangeNotSatisfiable", 416},
                                                                       {"RequestTimeout", 408},
                                                                       {"ExpectationFailed", 417},
                                                                       {"RequestHeaderFieldsTooLarge", 431}}};

@@ -72,6 +72,29 @@ class Stream {
   bool busy_ = false;  // the last read filled its room
 };
 
+// How fast a peer is, counted only while we wait for it.
+class Pace {
+ public:
+  using Clock = std::chrono::steady_clock;
+  Pace(Millis grace, size_t bytes_per_s) : grace_(grace), bytes_per_s_(bytes_per_s) {}
+  void begin() { began_ = Clock::now(); }
+  void end(size_t bytes) {
+    waited_ += Clock::now() - began_;
+    bytes_ += bytes;
+  }
+  bool too_slow() const {
+    const auto over = std::chrono::duration_cast<std::chrono::duration<double>>(waited_ - grace_).count();
+    return over > 0 && static_cast<double>(bytes_) < over * static_cast<double>(bytes_per_s_);
+  }
+
+ private:
+  const Clock::duration grace_;
+  const size_t bytes_per_s_;
+  Clock::time_point began_{};
+  Clock::duration waited_{0};
+  uint64_t bytes_ = 0;
+};
+
 enum class BodyFault { kClosed, kTimedOut, kMalformed };
 
 class Body {

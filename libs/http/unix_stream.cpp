@@ -76,4 +76,17 @@ asio::awaitable<Result<std::string>> UnixStream::read(size_t count) {
   co_return std::move(bytes);
 }
 
+void UnixStream::end_writing() {
+  boost::system::error_code ignored;
+  state_->socket.shutdown(asio::local::stream_protocol::socket::shutdown_send, ignored);
+}
+
+int UnixStream::release() {
+  boost::system::error_code fault;
+  state_->timer.cancel();
+  if (!state_->socket.is_open()) return -1;
+  const int fd = state_->socket.release(fault);
+  return fault ? -1 : fd;
+}
+
 }  // namespace nodus::http

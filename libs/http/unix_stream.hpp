@@ -23,6 +23,12 @@ class UnixStream {
   boost::asio::awaitable<Result<void>> write(std::string_view bytes);
   boost::asio::awaitable<Result<std::string>> read(size_t count);
 
+  void end_writing();  // the peer reads the end of the stream; it may still answer
+
+  // The descriptor, between two steps; -1 when the stream is closed. It is the caller's, and adopt() takes
+  // it.
+  int release();
+
  private:
   struct State;
   explicit UnixStream(std::shared_ptr<State> state) : state_(std::move(state)) {}

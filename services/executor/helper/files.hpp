@@ -4,6 +4,8 @@
 
 namespace nodus::helper {
 
+inline constexpr unsigned kFileWorker_s = 6 * 3600;  // the longest operation: an upload that goes on
+
 // Reads the request from `connection`, does it, answers, exits. `locks` is a file whose byte ranges serialise
 // writers of one path; it is shared by all workers.
 [[noreturn]] void serve_file(int connection, int locks);

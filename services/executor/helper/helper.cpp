@@ -10,13 +10,14 @@
 
 #include <algorithm>
 
+#include "services/executor/helper/file_protocol.hpp"
 #include "services/executor/helper/files.hpp"
 #include "services/executor/helper/processes.hpp"
 
 namespace nodus::helper {
 namespace {
 constexpr size_t kMostStrangers = 32;
-constexpr uint64_t kHello_ms = 5'000, kWorker_ms = 330'000;
+constexpr uint64_t kHello_ms = 5'000, kWorker_ms = kFileWorker_s * 1'000ull + 60'000;
 constexpr size_t kOutWanted = 512u << 10;  // output is added to the send buffer below this
 constexpr size_t kStdinMost = 32u << 20;   // of all commands, waiting to be read by them
 constexpr size_t kOutMost = 8u << 20;      // a peer that lets this pile up is cut off
@@ -141,13 +142,9 @@ void Helper::start_file_worker(int fd) {
     serve_file(3, 4);
   }
   if (pid < 0) {
-    const std::string busy = Writer(Kind::kFileReply)
-                                 .u8(static_cast<uint8_t>(FileStatus::kBusy))
-                                 .u32(EAGAIN)
-                                 .u64(0)
-                                 .u32(0)
-                                 .text({})
-                                 .take();
+    FileReply reply;
+    reply.status = FileStatus::kBusy;
+    const std::string busy = reply_frame(reply);
     (void)!send(fd, busy.data(), busy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 }

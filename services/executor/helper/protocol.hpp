@@ -25,7 +25,6 @@ inline constexpr size_t kKeptOutput = 256u << 10;       // a command's unacknowl
 inline constexpr size_t kKeptByAll = 16u << 20;         // of all commands: it is the Sandbox's memory
 inline constexpr size_t kStdinWindow = 32u << 10;       // a command's stdin that it has not read yet
 inline constexpr size_t kMaxFileRequests = 64;          // at once; the next one is answered kBusy
-inline constexpr uint64_t kMaxFile = 64ull << 20;       // bytes of a put
 inline constexpr uint64_t kUnknownSize = ~uint64_t{0};  // of a put whose size nobody said
 
 enum class Role : uint8_t { kControl = 1, kFile = 2 };
@@ -55,14 +54,19 @@ enum class Kind : uint8_t {
   kEnded = 35,    // text uid, u8 how, u32 value, u8 stage, u64 end offset, u64 age_ms
   kCounted = 36,  // u64 tag, u32 live processes other than the helper and shells that wait at a terminal
   kTaken = 37,    // text uid, u64 offset: the stdin below it went to the command
-  // file connection
-  kGet = 64,        // u32 user, u32 group, text path, u64 limit → kFileReply, kData…, kData ""
-  kPut = 65,        // u32 user, u32 group, text path, u64 size, text expected_sha256; then kData…, kData ""
-                    // → kFileReply
-  kDelete = 66,     // u32 user, u32 group, text path → kFileReply
-  kStat = 67,       // the same
-  kData = 68,       // text
-  kFileReply = 69,  // u8 FileStatus, u32 errno, u64 size, u32 mode, text sha256
+  // file connection: see file_protocol.hpp
+  kGet = 64,
+  kPut = 65,
+  kDelete = 66,
+  kStat = 67,
+  kData = 68,
+  kFileReply = 69,
+  kList = 70,
+  kMake = 71,
+  kRead = 72,
+  kSync = 73,
+  kCommit = 74,
+  kEntries = 75,
 };
 
 enum SpawnFlags : uint8_t { kTerminal = 1, kStdinOpen = 2 };  // kStdinOpen: more stdin comes by kStdin
@@ -77,21 +81,6 @@ enum class Stage : uint8_t {
   kExec,
   kTerminal
 };  // of a failed start
-
-enum class FileStatus : uint8_t {
-  kOk,
-  kNotFound,
-  kForbidden,    // permission of the Sandbox's user, or a path that is nobody's business
-  kNotAFile,     // a directory, device, pipe or socket where a file is wanted
-  kNotEmpty,     // a directory with entries
-  kTooLarge,     // above the limit
-  kMismatch,     // another content than the caller expected
-  kNoSpace,      // disk or inodes full
-  kBadPath,      // not absolute, NUL, too long, too many links
-  kBusy,         // too many requests at once, or the file stays locked
-  kInterrupted,  // the caller sent less than it said
-  kFailed,       // anything else; errno says
-};
 
 class Writer {
  public:

@@ -12,7 +12,7 @@
 namespace nodus::helper {
 namespace {
 constexpr int kMostLinks = 40;
-constexpr size_t kMostComponents = 512;
+constexpr size_t kMostComponents = PATH_MAX;
 constexpr std::string_view kRefused[] = {"proc", "sys", "dev", ".nodus", ".run"};
 constexpr int kDirectory = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
@@ -43,7 +43,8 @@ class Walk {
   int run(std::string_view path, bool follow, Place& place);
 
  private:
-  int enter(const std::string& name);
+  int enter(const std::string& name, Place& place);
+  int make(const std::string& name, Place& place);
   int follow_link(const std::string& name);
   Missing missing_;
   int at_;
@@ -51,10 +52,23 @@ class Walk {
   std::vector<std::string> ahead_;
 };
 
-int Walk::enter(const std::string& name) {
+// A directory that is flushed into its parent, so that a file in it is found after a crash.
+int Walk::make(const std::string& name, Place& place) {
+  if (mkdirat(at_, name.c_str(), 0755) < 0) return errno == EEXIST ? 0 : errno;
+  const int parent = fcntl(at_, F_DUPFD_CLOEXEC, 0);
+  if (parent < 0) return errno;
+  place.made.emplace_back(parent, name);
+  const int readable = openat(at_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (readable < 0) return 0;
+  fsync(readable);
+  close(readable);
+  return 0;
+}
+
+int Walk::enter(const std::string& name, Place& place) {
   int next = openat(at_, name.c_str(), kDirectory);
   if (next < 0 && errno == ENOENT && missing_ == Missing::kCreate) {
-    if (mkdirat(at_, name.c_str(), 0755) < 0 && errno != EEXIST) return errno;
+    if (const int fault = make(name, place)) return fault;
     next = openat(at_, name.c_str(), kDirectory);
   }
   if (next < 0) return errno;
@@ -83,6 +97,7 @@ int Walk::run(std::string_view path, bool follow, Place& place) {
   if (at_ < 0) return errno;
   if (path.empty() || path[0] != '/' || path.find('\0') != path.npos) return EINVAL;
   if (path.size() >= PATH_MAX) return ENAMETOOLONG;
+  place.made.clear();
   push(ahead_, path);
   while (!ahead_.empty()) {
     if (ahead_.size() > kMostComponents) return ENAMETOOLONG;
@@ -101,7 +116,7 @@ int Walk::run(std::string_view path, bool follow, Place& place) {
       place.name = name;
       break;
     }
-    if (const int fault = enter(name)) return fault;
+    if (const int fault = enter(name, place)) return fault;
   }
   place.directory = at_;
   at_ = -1;

@@ -5,12 +5,16 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace nodus::helper {
 
 struct Place {
   int directory = -1;  // O_PATH; the caller closes it
   std::string name;    // the last component; empty: the directory itself
+  // What Missing::kCreate made, the outermost first: parent (the caller closes it) and name.
+  std::vector<std::pair<int, std::string>> made;
 };
 
 enum class Missing { kRefuse, kCreate };  // directories on the way

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "services/executor/process/file_desk.hpp"
 #include "services/executor/process/routes.hpp"
 
 namespace nodus::executor {
@@ -15,6 +16,7 @@ struct RouteContext {
   Processes& processes;
   http::Waiters& waiters;
   DataPathOptions options;
+  std::shared_ptr<FileDesk> desk = std::make_shared<FileDesk>(options.files);
 };
 
 boost::asio::awaitable<void> refuse(http::Exchange& exchange, const Error& error);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "libs/http/server.hpp"
+#include "services/executor/process/file_limits.hpp"
 #include "services/executor/process/process_service.hpp"
 
 namespace nodus::executor {
@@ -13,6 +14,7 @@ struct DataPathOptions {
   std::string token;                  // NODUS_NODE_TOKEN
   uint64_t file_bytes = 64ull << 20;  // of one request
   Millis keep_alive{15'000};          // an empty object after so much silence
+  FileLimits files;
 };
 
 // `waiters` is told by `processes` (SlotProcesses::Changed) of each command's news, with the uid as its key.

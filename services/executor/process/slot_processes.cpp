@@ -97,6 +97,7 @@ Result<void> SlotProcesses::open(Millis patience) {
     return fail(Code::kUnavailable, "HelperSilent", "The helper inside the Sandbox does not answer.");
   std::lock_guard hold(mutex_);
   opened_ = admitting_ = true;
+  closed_at_ = {};
   last_activity_ = clock_.now();
   return {};
 }
@@ -187,14 +188,26 @@ Result<std::shared_ptr<void>> SlotProcesses::begin_file_request() {
   });
 }
 
+void SlotProcesses::refuse_new() {
+  admitting_ = false;
+  if (closed_at_ == std::chrono::steady_clock::time_point{}) closed_at_ = std::chrono::steady_clock::now();
+}
+
 void SlotProcesses::close_admission() {
   std::lock_guard hold(mutex_);
-  admitting_ = false;
+  refuse_new();
 }
 
 void SlotProcesses::reopen_admission() {
   std::lock_guard hold(mutex_);
   admitting_ = client_ != nullptr;
+  if (admitting_) closed_at_ = {};
+}
+
+Millis SlotProcesses::closed_for() const {
+  std::lock_guard hold(mutex_);
+  if (closed_at_ == std::chrono::steady_clock::time_point{}) return Millis(0);
+  return std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now() - closed_at_) + Millis(1);
 }
 
 Result<void> SlotProcesses::end_all(const std::string& reason, Millis patience) {
@@ -205,7 +218,7 @@ Result<void> SlotProcesses::end_all(const std::string& reason, Millis patience) 
   std::shared_ptr<HelperClient> client;
   {
     std::unique_lock hold(mutex_);
-    admitting_ = false;
+    refuse_new();
     if (!settled_.wait_until(hold, deadline, [&] { return file_requests_ == 0; }))
       return fail(Code::kDeadlineExceeded, "FileRequestsRunning", "A file request is still under way.");
     for (auto& [uid, command] : commands_)
@@ -229,7 +242,7 @@ void SlotProcesses::close(const std::string& reason) {
   std::shared_ptr<HelperClient> client;
   {
     std::lock_guard hold(mutex_);
-    admitting_ = false;
+    refuse_new();
     client.swap(client_);
   }
   client.reset();  // waits for its thread, unless a caller of activity() still holds it for a moment

@@ -65,6 +65,7 @@ class SlotProcesses final : private HelperListener {
 
   void close_admission();
   void reopen_admission();
+  Millis closed_for() const;  // how long new commands and file requests have been refused; 0: they are not
   Result<void> end_all(const std::string& reason, Millis patience);
   void close(const std::string& reason);
   Activity activity();
@@ -112,6 +113,7 @@ class SlotProcesses final : private HelperListener {
   void prune();
 
   Result<void> load();
+  void refuse_new();  // with mutex_ held
   std::string spawn_frame(const CommandRequest& request) const;
   std::filesystem::path record_path(const std::string& uid) const;
   std::filesystem::path output_path(const std::string& uid) const;
@@ -130,6 +132,7 @@ class SlotProcesses final : private HelperListener {
   std::atomic<uint64_t> live_output_ = 0;  // and of those that run
   size_t live_ = 0, live_terminals_ = 0;
   bool opened_ = false, admitting_ = false;
+  std::chrono::steady_clock::time_point closed_at_{};  // when admission ended; zero: not, or never opened
   int file_requests_ = 0;
   Instant last_activity_;
   uint32_t last_count_ = 0;

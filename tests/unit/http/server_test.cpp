@@ -209,23 +209,24 @@ TEST(Server, ConnectionsBeyondTheLimitGetTheir503) {
   ServerOptions options;
   options.limits.connections = 2;
   TestServer host(options);
-  host.get("/x", [](const Request&) { return json(200, "ok"); });
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> under_way = 0;
+  host.get("/wait", [&](const Request&) {
+    ++under_way;
+    released.wait();
+    return json(200, "ok");
+  });
   const int port = host.start();
   Raw first(port), second(port);
-  for (Raw* client : {&first, &second}) {
-    client->send(kGet);
-    EXPECT_EQ(client->read_answer().status, 200);
-  }
+  for (Raw* client : {&first, &second}) client->send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n");
+  ASSERT_TRUE(eventually([&] { return under_way == 2; }));
   Raw third(port);
   third.send(kGet);
   EXPECT_EQ(third.read_answer().status, 503);
   EXPECT_TRUE(third.ends());
-  first.close();
-  EXPECT_TRUE(eventually([&] {
-    Raw again(port);
-    again.send(kGet);
-    return again.read_answer().status == 200;
-  }));
+  release.set_value();
+  for (Raw* client : {&first, &second}) EXPECT_EQ(client->read_answer().status, 200);
 }
 
 TEST(Server, StreamsBothWays) {
