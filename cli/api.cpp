@@ -4,6 +4,7 @@
 #include <boost/json/parse.hpp>
 #include <utility>
 
+#include "cli/read.hpp"
 #include "cli/retry.hpp"
 #include "libs/base/random.hpp"
 
@@ -16,8 +17,23 @@ std::string value_of(const std::map<std::string, std::string>& environment, cons
   return found == environment.end() ? "" : found->second;
 }
 
+constexpr Micros kLongestWatch = Seconds(20);
+
+// The Sandbox that a URL is about: …/sandboxes/NAME/files?…
+std::string sandbox_of(const std::string& url) {
+  constexpr std::string_view kPart = "/sandboxes/";
+  const size_t at = url.find(kPart);
+  if (at == std::string::npos) return "";
+  const std::string rest = url.substr(at + kPart.size());
+  return rest.substr(0, rest.find_first_of("/?"));
+}
+
 std::unexpected<Error> local(std::string message) {
   return fail(Code::kInvalid, "LocalFault", std::move(message));
+}
+
+std::unexpected<Error> interrupted() {
+  return fail(Code::kUnavailable, "Interrupted", "");
 }
 
 }  // namespace
@@ -54,21 +70,36 @@ Result<Settings> make_settings(const std::string& api_flag, const std::string& p
 
 Api::Api(Console& console, Settings settings) : console_(console), settings_(std::move(settings)) {}
 
-Result<http::Response> Api::attempt(const http::ClientRequest& request) {
+Result<http::Response> Api::attempt(const http::ClientRequest& request, Line line) {
   http::ClientRequest sent = request;
   sent.headers.set("Authorization", "Bearer " + settings_.key);
   sent.headers.set("User-Agent", "nodus/" NODUS_VERSION);
-  Result<http::Response> answer = client_.call(sent);
+  sent.cancelled = [this, asked = request.cancelled] {
+    return (asked && asked()) || (heeds_signals_ && console_.interrupted() != 0);
+  };
+  Result<http::Response> answer = (line == Line::kWatch ? watcher_ : client_).call(sent);
+  if (!answer && heeds_signals_ && console_.interrupted() != 0) return interrupted();
   if (answer && answer->status >= 400) return std::unexpected(http::parse_status(*answer));
   return answer;
 }
 
-bool Api::pause(const Error& error, int attempt, Micros since) {
+bool Api::pause(const Error& error, int attempt, Micros since, const std::string& sandbox,
+                Progress& progress) {
   const Micros left = settings_.retry_for - (console_.clock->boot() - since);
   const auto delay = retry_delay(error, attempt, left, random_below(1'000'000));
   if (!delay) return false;
+  progress.waiting();
+  const auto stopped = [this] { return heeds_signals_ && console_.interrupted() != 0; };
+  if (stopped()) return false;
+  if (watches_ && error.reason == "SandboxStarting" && !sandbox.empty()) {
+    // Not for ever: each attempt is also a trigger, and what is seen may be behind.
+    const auto ready =
+        await_ready(*this, sandbox, std::min<Micros>(left, kLongestWatch), [&] { progress.waiting(); });
+    watches_ = ready != Ready::kUnknown;
+    if (ready == Ready::kYes) return true;
+  }
   console_.sleep(*delay);
-  return true;
+  return !stopped();
 }
 
 Result<http::Response> Api::call(http::ClientRequest request,
@@ -82,8 +113,8 @@ Result<http::Response> Api::call(http::ClientRequest request,
   for (attempts_ = 1;; ++attempts_) {
     if (prepare) prepare(request);
     Result<http::Response> answer = attempt(request);
-    if (answer || !pause(answer.error(), attempts_, begun)) return answer;
-    progress.waiting();
+    if (answer || !pause(answer.error(), attempts_, begun, sandbox_of(request.url), progress))
+      return answer || console_.interrupted() == 0 || !heeds_signals_ ? std::move(answer) : interrupted();
   }
 }
 

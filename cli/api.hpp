@@ -38,10 +38,15 @@ class Api {
                               const std::string& waiting_for = "");
   Result<JsonAnswer> json(const std::string& method, const std::string& path, const std::string& body = "",
                           const std::string& content_type = "application/json");
-  // One attempt, for callers with their own idea of progress.
-  Result<http::Response> attempt(const http::ClientRequest& request);
-  // Waits before the next attempt; false: not worth it, or the time since `since` is over.
-  bool pause(const Error& error, int attempt, Micros since);
+  // One attempt, for callers with their own idea of progress. A watch has a connection of its own.
+  enum class Line { kCall, kWatch };
+  Result<http::Response> attempt(const http::ClientRequest& request, Line line = Line::kCall);
+  // Waits before the next attempt; false: not worth it, or the time since `since` is over. A Sandbox that is
+  // starting is watched, so that the next attempt comes as soon as it runs.
+  bool pause(const Error& error, int attempt, Micros since, const std::string& sandbox, Progress& progress);
+
+  // Whether a noted signal ends calls, as Unavailable/Interrupted. What tidies up does not heed it.
+  void heed_signals(bool heed) { heeds_signals_ = heed; }
 
   std::string url(const std::string& path) const { return settings_.base + path; }
   const Settings& settings() const { return settings_; }
@@ -51,7 +56,9 @@ class Api {
  private:
   Console& console_;
   const Settings settings_;
-  http::Client client_;
+  http::Client client_, watcher_;
+  bool heeds_signals_ = true;
+  bool watches_ = true;  // until the server knows no watch
   int attempts_ = 0;
 };
 

@@ -4,106 +4,299 @@
 #include <functional>
 
 #include "cli/commands.hpp"
+#include "cli/help.hpp"
 #include "libs/config/config.hpp"
 
 namespace nodus::cli {
 
 namespace {
 
+constexpr const char* kObjectWords = "sb/NAME, process/NAME";
+
 struct Flags {
-  std::string api, project, retry_for = "120s", wait_for = "10m", output, resource, name, from, to;
-  std::vector<std::string> files;
+  std::string api, project, retry_for = "120s", wait_for = "10m", output, name, from, to, timeout, shell_name;
+  std::vector<std::string> words;
+  ApplyFlags apply;
   CreateFlags create;
+  GetFlags get;
+  WaitFlags wait;
+  LogFlags logs;
   ExecFlags exec;
-  bool no_wait = false;
+  ShellFlags shell;
+  bool waits = true, quiet = false, dry_run = false, ignore_missing = false;
 };
 
 using Action = std::function<int(Api&)>;
 
-void add_output(CLI::App& command, Flags& flags, std::vector<std::string> formats) {
-  command.add_option("-o,--output", flags.output, "What to print")->check(CLI::IsMember(std::move(formats)));
-}
+// "Usage: nodus exec NAME -- COMMAND... [flags]", then the flags, then examples.
+class HelpText : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = "Usage: " + (name.starts_with("nodus") ? name : "nodus " + name);
+    for (const CLI::Option* option :
+         app->get_options([](const CLI::Option* o) { return o->get_positional(); }))
+      usage += " " + option->get_option_text();
+    return "\n" + usage + " [flags]\n";
+  }
+  std::string make_positionals(const CLI::App*) const override { return ""; }
+};
 
-void add_create(CLI::App& app, Flags& flags, Action& action) {
-  auto* create = app.add_subcommand("create", "Create a Sandbox, or connect to the one of that name");
-  create->require_subcommand(1);
-  auto* sandbox = create->add_subcommand("sandbox", "Create a Sandbox")->alias("sb");
-  CreateFlags& given = flags.create;
-  sandbox->add_option("name", given.name, "Its name")->required();
-  sandbox->add_option("--image", given.image, "Image (nodus/agent-tools)");
-  sandbox->add_option("--cpu", given.cpu, "vCPU: 0.25 to 64 (1)");
-  sandbox->add_option("--memory", given.memory, "128Mi to 256Gi (1Gi)");
-  sandbox->add_option("--disk", given.disk, "1Gi to 200Gi (10Gi)");
-  sandbox->add_option("--egress", given.egress, "Deny or Open (Deny)");
-  sandbox->add_option("--idle-timeout", given.idle_timeout, "0s (never), or 1m to 24h (5m)");
-  sandbox->add_option("--on-idle", given.on_idle, "Stop or Delete (Stop)");
-  sandbox->add_option("--max-lifetime", given.max_lifetime, "1m to 720h (24h)");
-  sandbox->add_option("--continuity", given.continuity, "Snapshotted or Ephemeral (Snapshotted)");
-  sandbox->add_option("--workdir", given.workdir, "Where commands run (/workspace)");
-  sandbox->add_option("--max-cost", given.max_cost, "USD after which it stops, such as 5.00");
-  add_output(*sandbox, flags, {"json", "yaml", "name"});
-  sandbox->callback(
-      [&] { action = [&](Api& api) { return create_sandbox(api, flags.create, flags.output); }; });
-}
+class Grammar {
+ public:
+  Grammar(CLI::App& app, Flags& flags, Action& action) : app_(app), flags_(flags), action_(action) {
+    add_making();
+    add_changing();
+    add_using();
+    add_looking();
+  }
 
-void add_exec(CLI::App& app, Flags& flags, Action& action) {
-  auto* command = app.add_subcommand("exec", "Run a command: nodus exec sb/NAME -- COMMAND [ARGUMENT...]");
-  command->add_option("sandbox", flags.exec.sandbox, "sb/NAME")->required();
-  command->add_option("--timeout", flags.exec.timeout, "After which it is killed, such as 2m (10m)");
-  command->add_option("--env", flags.exec.env, "NAME=VALUE, again for each")->take_all()->expected(1);
-  command->add_option("--workdir", flags.exec.workdir, "Where it runs");
-  command->add_flag("-i,--stdin", flags.exec.with_input, "Give it what comes in on standard input");
-  command->callback([&] { action = [&](Api& api) { return exec(api, flags.exec); }; });
-}
+ private:
+  CLI::App* command(const char* name, const char* help, const char* examples, Action action) {
+    auto* made = app_.add_subcommand(name, help);
+    made->footer(std::string("Examples:\n") + examples +
+                 "\n\nnodus --help shows the flags for every command.");
+    made->callback([this, action = std::move(action)] { action_ = action; });
+    return made;
+  }
+  void output(CLI::App& command, std::string& into, std::vector<std::string> formats) {
+    std::string help = "Print ";
+    for (size_t i = 0; i < formats.size(); ++i)
+      help += (i == 0 ? "" : i + 1 == formats.size() ? " or " : ", ") + formats[i];
+    command.add_option("-o,--output", into, help)
+        ->check(CLI::IsMember(std::move(formats)))
+        ->option_text("FORMAT");
+  }
 
-void add_state(CLI::App& app, Flags& flags, Action& action, const char* name, const char* help,
-               int (*run)(Api&, const std::string&, bool)) {
-  auto* command = app.add_subcommand(name, help);
-  command->add_option("sandbox", flags.name, "sb/NAME")->required();
-  command->add_flag("--no-wait", flags.no_wait, "Do not wait until it is done");
-  command->callback([&flags, &action, run] {
-    action = [&flags, run](Api& api) { return run(api, flags.name, !flags.no_wait); };
-  });
-}
+  // The fields of a Sandbox; where they are left out, the server's defaults count.
+  static void spec(CLI::App& c, CreateFlags& given) {
+    const auto add = [&](const char* flag, std::string& into, const char* help, const char* type) {
+      c.add_option(flag, into, help)->option_text(type)->group("Sandbox");
+    };
+    const auto list = [&](const char* flag, std::vector<std::string>& into, const char* help) {
+      c.add_option(flag, into, help)->option_text("NAME=VALUE")->group("Sandbox")->take_all()->expected(1);
+    };
+    add("--image", given.image, "An image reference (nodus/agent-tools)", "IMAGE");
+    add("--cpu", given.cpu, "vCPU, 0.25 to 64 (1)", "CPU");
+    add("--memory", given.memory, "128Mi to 256Gi (1Gi)", "SIZE");
+    add("--disk", given.disk, "1Gi to 200Gi (10Gi)", "SIZE");
+    add("--egress", given.egress, "Deny: no outbound traffic; Open: the public internet (Deny)", "POLICY");
+    add("--idle-timeout", given.idle_timeout, "Unused for so long it stops: 1m to 24h, 0s: never (5m)",
+        "TIME");
+    add("--on-idle", given.on_idle, "Then: Stop, or Delete (Stop)", "WHAT");
+    add("--max-lifetime", given.max_lifetime, "It is deleted so long after creation: 1m to 720h (24h)",
+        "TIME");
+    add("--continuity", given.continuity,
+        "Snapshotted: /workspace is kept across stops; Ephemeral (Snapshotted)", "MODE");
+    add("--workdir", given.workdir, "Where commands run (/workspace)", "PATH");
+    add("--max-cost", given.max_cost, "It stops when it has cost so many USD, such as 5.00 (none)", "USD");
+    add("--state", given.state, "Running, or Stopped: made, but not started (Running)", "STATE");
+    list("--env", given.env, "A variable for every command; again for each");
+    list("--label", given.labels, "A label, to select by; again for each");
+    list("--annotation", given.annotations, "An annotation; again for each");
+  }
 
-void add_rest(CLI::App& app, Flags& flags, Action& action) {
-  auto* applied = app.add_subcommand("apply", "Create what a manifest describes");
-  applied->add_option("-f,--filename", flags.files, "File, or - for standard input")
-      ->required()
-      ->take_all()
-      ->expected(1);
-  add_output(*applied, flags, {"json", "yaml", "name"});
-  applied->callback([&] { action = [&](Api& api) { return apply(api, flags.files, flags.output); }; });
+  void add_making() {
+    auto* apply_command =
+        command("apply", "Create what manifests describe, or connect to it",
+                "  nodus apply -f sandbox.yaml\n  cat *.yaml | nodus apply -f -", [this](Api& api) {
+                  flags_.apply.output = flags_.output;
+                  flags_.apply.dry_run = flags_.dry_run;
+                  return apply(api, flags_.apply);
+                });
+    apply_command
+        ->add_option("-f,--filename", flags_.apply.files, "A YAML or JSON file, or - for standard input")
+        ->required()
+        ->option_text("FILE")
+        ->take_all()
+        ->expected(1);
+    apply_command->add_flag("--dry-run", flags_.dry_run, "Have the server check it, and make nothing");
+    output(*apply_command, flags_.output, {"json", "yaml", "name"});
 
-  auto* got = app.add_subcommand("get", "Show sandboxes, sb/NAME, processes or process/NAME");
-  got->add_option("resource", flags.resource, "What")->required();
-  got->add_option("name", flags.name, "Which one");
-  add_output(*got, flags, {"json", "yaml", "name"});
-  got->callback(
-      [&] { action = [&](Api& api) { return get(api, flags.resource, flags.name, flags.output); }; });
+    auto* create = app_.add_subcommand("create", "Create a Sandbox, or connect to the one of that name");
+    create->require_subcommand(1);
+    auto* sandbox = create->add_subcommand("sandbox", "Create a Sandbox, or connect to the one of that name");
+    sandbox->alias("sb")->alias("sandboxes");
+    sandbox->footer("Example:\n  nodus create sandbox dev --cpu 2 --memory 4Gi --max-cost 5.00");
+    sandbox->add_option("NAME", flags_.create.name, "Its name")->required()->option_text("NAME");
+    spec(*sandbox, flags_.create);
+    sandbox->add_flag("--dry-run", flags_.dry_run, "Have the server check it, and make nothing");
+    output(*sandbox, flags_.output, {"json", "yaml", "name"});
+    sandbox->callback([this] {
+      action_ = [this](Api& api) {
+        return create_sandbox(api, flags_.create, flags_.output, flags_.dry_run);
+      };
+    });
+  }
 
-  auto* copied = app.add_subcommand("cp", "Copy a file: nodus cp FILE sb/NAME:/PATH, or the other way");
-  copied->add_option("from", flags.from, "From")->required();
-  copied->add_option("to", flags.to, "To")->required();
-  copied->callback([&] { action = [&](Api& api) { return copy(api, flags.from, flags.to); }; });
+  void state(const char* name, const char* help, const char* examples, Action action) {
+    auto* changed = command(name, help, examples, std::move(action));
+    changed->add_option("NAME", flags_.words, "Which, one or more")->required()->option_text("NAME...");
+    changed->add_flag("--wait,!--no-wait", flags_.waits, "Whether to wait until it is done (--wait)");
+  }
 
-  auto* billed = app.add_subcommand("bill", "Show what was charged");
-  billed->add_option("sandbox", flags.name, "sb/NAME: only this one");
-  add_output(*billed, flags, {"json", "yaml"});
-  billed->callback([&] { action = [&](Api& api) { return bill(api, flags.name, flags.output); }; });
-}
+  void add_changing() {
+    state("stop", "Save /workspace and stop paying for compute", "  nodus stop sb/hello",
+          [this](Api& api) { return stop(api, flags_.words, flags_.waits); });
+    state("start", "Start it again, with /workspace restored", "  nodus start sb/hello",
+          [this](Api& api) { return start(api, flags_.words, flags_.waits); });
+    state(
+        "delete", "Delete Sandboxes with their files, or cancel commands",
+        "  nodus delete sb/hello sb/dev\n  nodus delete process/sb-hello-12   # cancels it; its record stays",
+        [this](Api& api) { return remove(api, flags_.words, flags_.waits, flags_.ignore_missing); });
+    app_.get_subcommand("delete")->add_flag("--ignore-not-found", flags_.ignore_missing,
+                                            "What is not there is no error");
+  }
 
-int run_action(Console& console, const Flags& flags, const Action& action) {
+  void add_using() {
+    auto* ran =
+        command("exec", "Run a command in a Sandbox; its exit code is ours",
+                "  nodus exec sb/hello -- echo hello\n  nodus exec -it sb/hello -- python3\n"
+                "  tar cz . | nodus exec -i sb/hello -- tar xz\n\n"
+                "^C cancels the command; with -t the terminal gets it. When the connection is lost, output\n"
+                "goes on where it ended; a client that goes away ends nothing.",
+                [this](Api& api) { return exec(api, flags_.exec); });
+    ran->add_option("NAME", flags_.exec.sandbox, "Where")->required()->option_text("NAME -- COMMAND...");
+    ran->add_flag("-i,--stdin", flags_.exec.with_input, "Give it our standard input");
+    ran->add_flag("-t,--tty", flags_.exec.terminal, "Give it a terminal");
+    ran->add_option("--timeout", flags_.exec.timeout,
+                    "After which it is killed, up to 24h (10m; with -t 24h)")
+        ->option_text("TIME");
+    ran->add_option("--env", flags_.exec.env, "A variable; again for each")
+        ->option_text("NAME=VALUE")
+        ->take_all()
+        ->expected(1);
+    ran->add_option("--workdir", flags_.exec.workdir, "Where it runs (spec.workingDir)")->option_text("PATH");
+
+    auto* opened =
+        command("shell", "Open a terminal in a Sandbox, which is made first when the name is new",
+                "  nodus shell sandbox/dev --cpu 2 --memory 4Gi\n  nodus shell                  # of its "
+                "own, deleted on exit\n  nodus shell sandbox/dev -- zsh\n  echo 'make test' | nodus shell "
+                "sandbox/dev",
+                [this](Api& api) { return shell(api, flags_.shell); });
+    opened->add_option("NAME", flags_.shell.create.name, "Which; none: one of its own, deleted on exit")
+        ->option_text("[NAME] [-- COMMAND...]");
+    opened->add_flag("--rm", flags_.shell.remove,
+                     "Delete the Sandbox that this command creates when the shell exits");
+    opened->add_flag("--keep", flags_.shell.keep, "Keep a Sandbox without a name, too");
+    spec(*opened, flags_.shell.create);
+
+    auto* copied = command("cp", "Copy files in, or out",
+                           "  nodus cp ./notes.txt sb/hello:/workspace/notes.txt\n"
+                           "  nodus cp sb/hello:/workspace/result.json ./result.json",
+                           [this](Api& api) { return copy(api, flags_.from, flags_.to); });
+    copied->add_option("FROM", flags_.from, "From")->required()->option_text("FROM");
+    copied->add_option("TO", flags_.to, "To")->required()->option_text("TO");
+
+    auto* logged =
+        command("logs", "Show what a command wrote",
+                "  nodus logs process/sb-hello-12\n  nodus logs -f sb/hello           # its latest command",
+                [this](Api& api) { return logs(api, flags_.logs); });
+    logged->add_option("WHAT", flags_.logs.what, "process/NAME, or sb/NAME for its latest command")
+        ->required()
+        ->option_text("NAME");
+    logged->add_flag("-f,--follow", flags_.logs.follow, "Go on until it ends");
+    logged->add_option("--stream", flags_.logs.stream, "Only stdout, or only stderr")
+        ->check(CLI::IsMember({"stdout", "stderr"}))
+        ->option_text("STREAM");
+  }
+
+  void selecting(CLI::App& c) {
+    c.add_flag("-w,--watch", flags_.get.watch, "Go on and show what changes");
+    output(c, flags_.get.output, {"json", "yaml", "wide", "name"});
+  }
+
+  void add_looking() {
+    auto* got = command(
+        "get", "Show Sandboxes, processes or events",
+        "  nodus get sandboxes\n  nodus get sb/hello -o yaml\n  nodus get processes --sandbox sb/hello\n"
+        "  nodus get sandboxes -l team=web -w",
+        [this](Api& api) { return get(api, flags_.get); });
+    got->add_option("WHAT", flags_.get.words,
+                    "sandboxes (sb), processes (proc), events (ev), or some by name")
+        ->required()
+        ->option_text("WHAT...");
+    got->add_option("-l,--selector", flags_.get.selector, "Only those with such labels, as app=web,tier!=db")
+        ->option_text("LABELS");
+    got->add_option("--field-selector", flags_.get.field_selector,
+                    "Only those with such fields, as status.phase=Running")
+        ->option_text("FIELDS");
+    got->add_option("--sandbox", flags_.get.sandbox, "Only processes of this one")->option_text("NAME");
+    selecting(*got);
+
+    auto* happened = command("events", "Show what happened", "  nodus events\n  nodus events sb/hello -w",
+                             [this](Api& api) { return events(api, flags_.get); });
+    happened->add_option("WHAT", flags_.get.words, "To what; none: to anything")->option_text("[NAME]");
+    selecting(*happened);
+
+    command("describe", "Show everything about an object", "  nodus describe sb/hello",
+            [this](Api& api) { return describe(api, flags_.words); })
+        ->add_option("NAME", flags_.words, kObjectWords)
+        ->required()
+        ->option_text("NAME...");
+
+    auto* waited =
+        command("wait", "Wait for a phase, a condition, or the end of an object",
+                "  nodus wait sb/hello --for=phase=Running\n  nodus wait sb/hello --for=condition=Ready "
+                "--timeout=2m\n  nodus wait sb/hello --for=delete\n  nodus wait process/sb-hello-12 "
+                "--for=phase=Ended",
+                [this](Api& api) {
+                  flags_.wait.patience = api.settings().wait_for;
+                  return wait(api, flags_.wait);
+                });
+    waited->add_option("NAME", flags_.wait.words, kObjectWords)->required()->option_text("NAME...");
+    waited->add_option("--for", flags_.wait.wanted, "phase=PHASE, condition=TYPE[=STATUS] or delete")
+        ->required()
+        ->option_text("WHAT");
+    waited->add_option("--timeout", flags_.wait_for, "For how long (10m); then the exit code is 124")
+        ->option_text("TIME");
+
+    auto* billed = command("bill", "Show what was charged", "  nodus bill\n  nodus bill sb/hello",
+                           [this](Api& api) { return bill(api, flags_.name, flags_.output); });
+    billed->add_option("NAME", flags_.name, "Only this one")->option_text("[NAME]");
+    output(*billed, flags_.output, {"json", "yaml"});
+  }
+
+  CLI::App& app_;
+  Flags& flags_;
+  Action& action_;
+};
+
+Result<Settings> settings_of(Console& console, const Flags& flags) {
   auto settings = make_settings(flags.api, flags.project, console.environment);
-  if (!settings) return report(console, settings.error());
+  if (!settings) return settings;
   for (const auto& [text, into] :
        {std::pair{&flags.retry_for, &settings->retry_for}, {&flags.wait_for, &settings->wait_for}}) {
     const auto duration = config::parse_duration(*text);
-    if (!duration) return usage_error(console, duration.error().message);
+    if (!duration) return fail(Code::kInvalid, "LocalFault", duration.error().message);
     *into = *duration;
   }
-  Api api(console, std::move(*settings));
-  return action(api);
+  return settings;
+}
+
+int print_completions(Console& console, const CLI::App& app, Flags flags) {
+  const auto line = console.environment.find("COMP_LINE");
+  if (line == console.environment.end()) return kOk;
+  flags.retry_for = "1s";
+  auto settings = settings_of(console, flags);
+  std::optional<Api> api;
+  if (settings) api.emplace(console, std::move(*settings));
+  for (const auto& word : complete(app, line->second, api ? &*api : nullptr)) console.out << word << "\n";
+  return kOk;
+}
+
+// What follows "--" is the command's, whatever it looks like.
+std::optional<std::string> take_command(const CLI::App& app, bool dashes, std::vector<std::string> command,
+                                        Flags& flags) {
+  if (app.got_subcommand("exec")) {
+    if (command.empty()) return "Put the command after --, such as nodus exec sb/hello -- echo hello.";
+    flags.exec.command = std::move(command);
+  } else if (app.got_subcommand("shell")) {
+    if (dashes && command.empty()) return "Put a command after --, or leave -- out.";
+    flags.shell.command = std::move(command);
+  } else if (dashes) {
+    return "Only exec and shell take a command after --.";
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -111,47 +304,56 @@ int run_action(Console& console, const Flags& flags, const Action& action) {
 int run(Console& console, const std::vector<std::string>& args) {
   Flags flags;
   Action action;
-  CLI::App app(
-      "Sandboxes: isolated containers for agents and untrusted code.\n"
-      "NODUS_API, NODUS_API_KEY and NODUS_PROJECT say where and who.\n"
-      "Exit codes: 0 done, 1 the server said no, 2 usage or a local file, 69 no server; exec: the command's.",
-      "nodus");
+  CLI::App app("", "nodus");
+  app.formatter(std::make_shared<HelpText>());
+  app.get_formatter()->label("OPTIONS", "flags");
   app.require_subcommand(1);
   app.fallthrough();
-  app.add_option("--api", flags.api, "URL of the API (NODUS_API)");
-  app.add_option("--project", flags.project, "Project (NODUS_PROJECT)");
-  app.add_option("--retry-for", flags.retry_for,
-                 "How long to try again when the server is away or busy (120s)");
-  app.add_option("--wait-for", flags.wait_for,
-                 "How long to wait for a Sandbox to be stopped, started or gone (10m)");
-  add_create(app, flags, action);
-  add_rest(app, flags, action);
-  add_exec(app, flags, action);
-  add_state(app, flags, action, "stop", "Save /workspace and stop paying for compute", stop);
-  add_state(app, flags, action, "start", "Start it again", start);
-  add_state(app, flags, action, "delete", "Delete it with its files", remove);
-  app.add_subcommand("version", "Show the version")->callback([&] {
-    action = [](Api&) { return kOk; };
-    console.out << "nodus " NODUS_VERSION "\n";
-  });
+  app.add_option("--api", flags.api, "URL of the API (NODUS_API)")->option_text("URL");
+  app.add_option("--project", flags.project, "Project (NODUS_PROJECT)")->option_text("NAME");
+  app.add_option("--retry-for", flags.retry_for, "How long to try again (120s)")->option_text("TIME");
+  app.add_option("--wait-for", flags.wait_for, "How long to wait for what was asked for (10m)")
+      ->option_text("TIME");
+  app.add_flag("-q,--quiet", flags.quiet, "Say nothing while waiting");
+  const Grammar grammar(app, flags, action);
+  app.add_subcommand("version", "Show the version");
+  std::string shell;
+  app.add_subcommand("completion", "Print a completion script")
+      ->footer("Example:\n  eval \"$(nodus completion bash)\"")
+      ->add_option("SHELL", shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->option_text("SHELL");
+  app.add_subcommand("__complete", "")->group("")->allow_extras();
 
-  // What follows "--" is the command's, whatever it looks like.
   const auto dashes = std::find(args.begin(), args.end(), "--");
   std::vector<std::string> own(args.begin(), dashes);
-  if (dashes != args.end()) flags.exec.command.assign(dashes + 1, args.end());
+  if (own.empty() || own == std::vector<std::string>{"--help"} || own == std::vector<std::string>{"-h"} ||
+      own == std::vector<std::string>{"help"}) {
+    (own.empty() ? console.err : console.out) << overview();
+    return own.empty() ? kUsage : kOk;
+  }
   std::reverse(own.begin(), own.end());  // as CLI11 takes them
   try {
     app.parse(own);
   } catch (const CLI::ParseError& e) {
-    const int code = app.exit(e, console.out, console.err);
-    return code == 0 ? kOk : kUsage;
+    if (e.get_exit_code() == 0) return app.exit(e, console.out, console.err);
+    console.err << "error: " << e.what() << "\nnodus --help shows what there is.\n";
+    return kUsage;
   }
-  if (app.got_subcommand("version")) return kOk;
-  const bool is_exec = app.got_subcommand("exec");
-  if (is_exec && flags.exec.command.empty())
-    return usage_error(console, "Put the command after --, such as nodus exec sb/hello -- echo hello.");
-  if (!is_exec && dashes != args.end()) return usage_error(console, "Only exec takes a command after --.");
-  return run_action(console, flags, action);
+  console.quiet = flags.quiet;
+  if (app.got_subcommand("version")) return console.out << "nodus " NODUS_VERSION "\n", kOk;
+  if (app.got_subcommand("completion")) return console.out << completion_script(shell), kOk;
+  if (app.got_subcommand("__complete")) return print_completions(console, app, flags);
+  const bool has_dashes = dashes != args.end();
+  if (const auto wrong = take_command(
+          app, has_dashes,
+          has_dashes ? std::vector<std::string>(dashes + 1, args.end()) : std::vector<std::string>(), flags))
+    return usage_error(console, *wrong);
+  auto settings = settings_of(console, flags);
+  if (!settings) return report(console, settings.error());
+  Api api(console, std::move(*settings));
+  return action(api);
 }
 
 }  // namespace nodus::cli

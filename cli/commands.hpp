@@ -9,13 +9,41 @@
 
 namespace nodus::cli {
 
-int apply(Api& api, const std::vector<std::string>& files,
-          const std::string& output);  // "-" is standard input
-int create_sandbox(Api& api, const CreateFlags& flags, const std::string& output);
-int get(Api& api, const std::string& resource, const std::string& name, const std::string& output);
-int start(Api& api, const std::string& sandbox, bool wait);
-int stop(Api& api, const std::string& sandbox, bool wait);
-int remove(Api& api, const std::string& sandbox, bool wait);
+struct ApplyFlags {
+  std::vector<std::string> files;  // "-" is standard input
+  std::string output;
+  bool dry_run = false;
+};
+int apply(Api& api, const ApplyFlags& flags);
+int create_sandbox(Api& api, const CreateFlags& flags, const std::string& output, bool dry_run);
+
+struct GetFlags {
+  std::vector<std::string> words;  // "sandboxes", "sb/hello", …
+  std::string output;              // json | yaml | wide | name; empty: a table
+  std::string selector, field_selector, sandbox;
+  bool watch = false;
+};
+int get(Api& api, const GetFlags& flags);
+int events(Api& api, const GetFlags& flags);  // of one object, or of all
+int describe(Api& api, const std::vector<std::string>& words);
+
+struct WaitFlags {
+  std::vector<std::string> words;
+  std::string wanted;  // phase=…, condition=…, delete
+  Micros patience{0};
+};
+int wait(Api& api, const WaitFlags& flags);
+
+struct LogFlags {
+  std::string what;  // process/NAME, or sb/NAME for its latest
+  std::string stream;
+  bool follow = false;
+};
+int logs(Api& api, const LogFlags& flags);
+
+int start(Api& api, const std::vector<std::string>& sandboxes, bool wait);
+int stop(Api& api, const std::vector<std::string>& sandboxes, bool wait);
+int remove(Api& api, const std::vector<std::string>& words, bool wait, bool missing_is_fine = false);
 int bill(Api& api, const std::string& sandbox, const std::string& output);
 
 struct ExecFlags {
@@ -23,9 +51,19 @@ struct ExecFlags {
   std::vector<std::string> command;
   std::vector<std::string> env;  // NAME=VALUE
   std::string timeout, workdir;
-  bool with_input = false;
+  bool with_input = false;  // -i
+  bool terminal = false;    // -t
 };
 int exec(Api& api, const ExecFlags& flags);
+// With TERM, when the command gets a terminal.
+std::vector<std::string> terminal_env(const Console& console, const ExecFlags& flags);
+
+struct ShellFlags {
+  CreateFlags create;  // its name is empty: a Sandbox of its own
+  std::vector<std::string> command;
+  bool remove = false, keep = false;
+};
+int shell(Api& api, const ShellFlags& flags);
 
 int copy(Api& api, const std::string& from, const std::string& to);
 

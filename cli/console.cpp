@@ -1,11 +1,7 @@
 #include "cli/console.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <array>
-#include <cstring>
 #include <utility>
 
 namespace nodus::cli {
@@ -14,7 +10,7 @@ namespace {
 
 constexpr Micros kQuiet = Seconds(2);
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kNext{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kNext{
     {{"InsufficientCredits", "Add credits, then try again."},
      {"BudgetExceeded",
       "Raise maxCostUSD (apply the manifest again with a higher one) or the Budget, then try again."},
@@ -23,6 +19,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kNext{
      {"SandboxNotRunning", "It is being deleted; wait until it is gone, then create it again."},
      {"Unauthorized", "Set NODUS_API_KEY to a valid key."},
      {"Unauthenticated", "Set NODUS_API_KEY to a valid key."},
+     {"SHA256Mismatch", "Read the file again, merge, and retry."},
+     {"Forbidden", "Use a key whose role allows it, or ask an admin of the organization."},
      {"FileTooLarge", "Split the file, or compress it."},
      {"TooManyRequests", "Wait for a command to end, then try again."}}};
 
@@ -35,19 +33,10 @@ std::string_view next_step(const Error& error) {
   return "";
 }
 
-char interrupt_sentence[256];
-char interrupt_path[4096];
-
-void interrupted(int) {
-  [[maybe_unused]] const ssize_t ignored =
-      write(STDERR_FILENO, interrupt_sentence, strlen(interrupt_sentence));
-  if (interrupt_path[0]) unlink(interrupt_path);
-  _exit(130);
-}
-
 }  // namespace
 
 int report(Console& console, const Error& error) {
+  if (error.reason == "Interrupted" || error.reason == "Left") return 128 + console.interrupted();
   std::string text = error.message;
   if (!error.reason.empty() && error.reason != "Unknown" && error.reason != "LocalFault")
     text += fmt::format(" ({})", error.reason);
@@ -66,27 +55,14 @@ int usage_error(Console& console, const std::string& sentence) {
   return kUsage;
 }
 
-Progress::Progress(Console& console, std::string sentence)
-    : console_(console), sentence_(std::move(sentence)), begun_(console.clock->boot()) {}
+Progress::Progress(Console& console, std::string sentence, When when)
+    : console_(console), sentence_(std::move(sentence)), begun_(console.clock->boot()), when_(when) {}
 
 void Progress::waiting() {
-  if (shown_ || !console_.err_is_terminal || console_.clock->boot() - begun_ < kQuiet) return;
+  if (shown_ || console_.quiet || when_ == When::kNever) return;
+  if (when_ == When::kLater && console_.clock->boot() - begun_ < kQuiet) return;
   shown_ = true;
   console_.err << sentence_ << std::endl;
-}
-
-void on_interrupt(const std::string& sentence, const std::string& unlink_path) {
-  interrupt_path[0] = '\0';
-  interrupt_sentence[0] = '\0';
-  strncpy(interrupt_sentence, sentence.c_str(), sizeof interrupt_sentence - 1);
-  if (unlink_path.size() < sizeof interrupt_path) strcpy(interrupt_path, unlink_path.c_str());
-}
-
-void install_interrupt_handler() {
-  struct sigaction action{};
-  action.sa_handler = interrupted;
-  sigaction(SIGINT, &action, nullptr);
-  signal(SIGPIPE, SIG_IGN);
 }
 
 }  // namespace nodus::cli

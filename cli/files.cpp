@@ -11,6 +11,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/names.hpp"
+#include "cli/signals.hpp"
 #include "libs/base/random.hpp"
 #include "libs/http/target.hpp"
 

@@ -99,7 +99,29 @@ void fill_in_image(json::object& manifest) {
   if (spec.is_object() && !spec.get_object().contains("image")) spec.get_object()["image"] = kDefaultImage;
 }
 
-json::object manifest_from(const CreateFlags& flags) {
+Result<json::object> pairs_of(const std::vector<std::string>& texts, const std::string& flag) {
+  json::object out;
+  for (const std::string& pair : texts) {
+    const size_t equals = pair.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      return fail(Code::kInvalid, "LocalFault", fmt::format("{} \"{}\" is not NAME=VALUE.", flag, pair));
+    out[pair.substr(0, equals)] = pair.substr(equals + 1);
+  }
+  return out;
+}
+
+bool any_given(const CreateFlags& flags) {
+  CreateFlags bare;
+  bare.name = flags.name;
+  return flags != bare;
+}
+
+Result<json::object> manifest_from(const CreateFlags& flags) {
+  auto env = pairs_of(flags.env, "--env");
+  auto labels = pairs_of(flags.labels, "--label");
+  auto annotations = pairs_of(flags.annotations, "--annotation");
+  for (const auto* pairs : {&env, &labels, &annotations})
+    if (!*pairs) return std::unexpected(pairs->error());
   json::object spec{{"image", flags.image.empty() ? std::string(kDefaultImage) : flags.image}};
   const auto set = [](json::object& object, std::string_view key, const std::string& value) {
     if (!value.empty()) object[key] = value;
@@ -120,10 +142,15 @@ json::object manifest_from(const CreateFlags& flags) {
   if (!flags.continuity.empty()) spec["continuity"] = {{"mode", flags.continuity}};
   set(spec, "workingDir", flags.workdir);
   set(spec, "maxCostUSD", flags.max_cost);
-  return {{"apiVersion", "nodus.dev/v1"},
-          {"kind", "Sandbox"},
-          {"metadata", {{"name", flags.name}}},
-          {"spec", std::move(spec)}};
+  set(spec, "state", flags.state);
+  add("env", std::move(*env));
+  json::object metadata{{"name", flags.name}};
+  if (!labels->empty()) metadata["labels"] = std::move(*labels);
+  if (!annotations->empty()) metadata["annotations"] = std::move(*annotations);
+  return json::object{{"apiVersion", "nodus.dev/v1"},
+                      {"kind", "Sandbox"},
+                      {"metadata", std::move(metadata)},
+                      {"spec", std::move(spec)}};
 }
 
 }  // namespace nodus::cli

@@ -21,8 +21,17 @@ void fill_in_image(boost::json::object& manifest);
 
 struct CreateFlags {
   std::string name, image, cpu, memory, disk, egress, idle_timeout, on_idle, max_lifetime, continuity,
-      workdir, max_cost;
+      workdir, max_cost, state;
+  std::vector<std::string> env, labels, annotations;  // NAME=VALUE
+
+  bool operator==(const CreateFlags&) const = default;
 };
-boost::json::object manifest_from(const CreateFlags& flags);
+// Errors: LocalFault, for what is not NAME=VALUE.
+Result<boost::json::object> manifest_from(const CreateFlags& flags);
+// Whether anything but the name is given.
+bool any_given(const CreateFlags& flags);
+
+// NAME=VALUE, … as an object; `flag` is named in the error.
+Result<boost::json::object> pairs_of(const std::vector<std::string>& texts, const std::string& flag);
 
 }  // namespace nodus::cli

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kSandbox{"sb", "sandbox", "sandboxes"};
 constexpr std::array<std::string_view, 3> kProcess{"proc", "process", "processes"};
+constexpr std::array<std::string_view, 3> kEvent{"ev", "event", "events"};
 
 std::unexpected<Error> local(std::string message) {
   return fail(Code::kInvalid, "LocalFault", std::move(message));
@@ -31,6 +32,24 @@ bool among(const std::array<std::string_view, 3>& words, std::string_view word) 
   return std::ranges::find(words, word) != words.end();
 }
 
+std::optional<Kind> kind_of(std::string_view word) {
+  if (among(kSandbox, word)) return Kind::kSandbox;
+  if (among(kProcess, word)) return Kind::kProcess;
+  if (among(kEvent, word)) return Kind::kEvent;
+  return std::nullopt;
+}
+
+Result<Target> target_of(const std::string& word, std::optional<Kind> kind) {
+  Target target{kind.value_or(Kind::kSandbox), word};
+  if (const size_t slash = word.find('/'); slash != std::string::npos) {
+    const auto named = kind_of(std::string_view(word).substr(0, slash));
+    if (!named) return local("\"" + word + "\" is not an object such as sb/hello or process/sb-hello-1.");
+    target = {*named, word.substr(slash + 1)};
+  }
+  if (!is_name(target.name)) return local("\"" + word + "\" is not a name.");
+  return target;
+}
+
 }  // namespace
 
 Result<std::string> sandbox_name(const std::string& text) {
@@ -44,6 +63,18 @@ Result<std::string> sandbox_name(const std::string& text) {
   return name;
 }
 
+Result<std::vector<std::string>> sandbox_names(const std::vector<std::string>& texts) {
+  auto targets = targets_of(texts);
+  if (!targets) return std::unexpected(std::move(targets.error()));
+  std::vector<std::string> names;
+  for (auto& target : *targets) {
+    if (target.kind != Kind::kSandbox)
+      return local("\"" + target.text() + "\" is not a Sandbox such as sb/hello.");
+    names.push_back(std::move(target.name));
+  }
+  return names;
+}
+
 std::optional<RemotePath> remote_path(const std::string& text) {
   const size_t slash = text.find('/');
   const size_t colon = text.find(':');
@@ -52,21 +83,46 @@ std::optional<RemotePath> remote_path(const std::string& text) {
   return RemotePath{text.substr(slash + 1, colon - slash - 1), text.substr(colon + 1)};
 }
 
-Result<Target> get_target(const std::string& resource, const std::string& name) {
-  const size_t slash = resource.find('/');
-  const std::string_view kind = std::string_view(resource).substr(0, slash);
-  Target target;
-  if (among(kProcess, kind)) {
-    target.kind = Target::Kind::kProcesses;
-  } else if (!among(kSandbox, kind)) {
-    return local("\"" + resource + "\" is not one of sandboxes, sb/NAME, processes, process/NAME.");
+std::string singular(Kind kind) {
+  return kind == Kind::kSandbox ? "sandbox" : kind == Kind::kProcess ? "process" : "event";
+}
+std::string plural(Kind kind) {
+  return kind == Kind::kSandbox ? "sandboxes" : kind == Kind::kProcess ? "processes" : "events";
+}
+
+Result<Selection> selection(const std::vector<std::string>& words) {
+  Selection out;
+  std::optional<Kind> kind;
+  size_t first = 0;
+  if (!words.empty() && !words.front().contains('/')) {
+    kind = kind_of(words.front());
+    if (!kind)
+      return local("\"" + words.front() +
+                   "\" is not a kind of object: sandboxes (sb), processes (proc) or events (ev); one is "
+                   "named as in sb/hello.");
+    out.kind = *kind;
+    first = 1;
   }
-  target.name = slash == std::string::npos ? name : resource.substr(slash + 1);
-  if (slash != std::string::npos && !name.empty())
-    return local("Give one name: " + resource + " or " + name + ".");
-  const bool named = slash != std::string::npos || !name.empty();
-  if (named && !is_name(target.name)) return local("\"" + target.name + "\" is not a name.");
-  return target;
+  for (size_t i = first; i < words.size(); ++i) {
+    auto target = target_of(words[i], kind);
+    if (!target) return std::unexpected(std::move(target.error()));
+    out.targets.push_back(std::move(*target));
+  }
+  return out;
+}
+
+Result<std::vector<Target>> targets_of(const std::vector<std::string>& words) {
+  std::vector<Target> out;
+  std::optional<Kind> kind;
+  // "delete sandbox a b" as well as "delete sb/a sb/b" and "delete a b".
+  const bool led = words.size() > 1 && !words.front().contains('/') && kind_of(words.front());
+  if (led) kind = kind_of(words.front());
+  for (size_t i = led ? 1 : 0; i < words.size(); ++i) {
+    auto target = target_of(words[i], kind);
+    if (!target) return std::unexpected(std::move(target.error()));
+    out.push_back(std::move(*target));
+  }
+  return out;
 }
 
 }  // namespace nodus::cli

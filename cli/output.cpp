@@ -17,16 +17,6 @@ std::string or_dash(std::string text) {
   return text.empty() ? "-" : text;
 }
 
-const json::value* find(const json::value& value, std::string_view path) {
-  const json::value* at = &value;
-  while (at && !path.empty()) {
-    const size_t dot = path.find('.');
-    at = at->is_object() ? at->get_object().if_contains(path.substr(0, dot)) : nullptr;
-    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
-  }
-  return at;
-}
-
 void pretty(const json::value& value, size_t depth, std::string& out) {
   const std::string indent(2 * depth + 2, ' ');
   const auto close = [&](char bracket) {
@@ -99,26 +89,43 @@ void emit(YAML::Emitter& out, const json::value& value) {
 
 }  // namespace
 
+const json::value* value_at(const json::value& value, std::string_view path) {
+  const json::value* at = &value;
+  while (at && !path.empty()) {
+    const size_t dot = path.find('.');
+    at = at->is_object() ? at->get_object().if_contains(path.substr(0, dot)) : nullptr;
+    path = dot == std::string_view::npos ? "" : path.substr(dot + 1);
+  }
+  return at;
+}
+
 std::string text_at(const json::value& value, std::string_view path) {
-  const json::value* found = find(value, path);
+  const json::value* found = value_at(value, path);
   if (!found || found->is_null()) return "";
   return found->is_string() ? std::string(found->get_string()) : json::serialize(*found);
 }
 
-std::string format_table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+std::string Table::add(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<const std::vector<std::string>*> shown;
+  if (widths_.empty()) shown.push_back(&head_);
+  for (const auto& row : rows) shown.push_back(&row);
+  for (const auto* row : shown) {
+    widths_.resize(std::max(widths_.size(), row->size()));
+    for (size_t i = 0; i < row->size(); ++i) widths_[i] = std::max(widths_[i], (*row)[i].size());
   }
   std::string text;
-  for (const auto& row : rows) {
+  for (const auto* row : shown) {
     std::string line;
-    for (size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}", row[i], widths[i] + 3);
+    for (size_t i = 0; i < row->size(); ++i) line += fmt::format("{:<{}}", (*row)[i], widths_[i] + 3);
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
   return text;
+}
+
+std::string format_table(const std::vector<std::vector<std::string>>& rows) {
+  if (rows.empty()) return "";
+  return Table(rows.front()).add({rows.begin() + 1, rows.end()});
 }
 
 std::string format_age(Micros age) {
@@ -158,41 +165,104 @@ std::string age_of(const json::value& object, Instant now) {
   return at ? format_age(now - *at) : "-";
 }
 
-std::string sandbox_table(const std::vector<json::value>& sandboxes, Instant now) {
-  std::vector<std::vector<std::string>> rows{
-      {"NAME", "PHASE", "ACTIVITY", "CPU", "MEMORY", "GPU", "COST", "AGE"}};
-  for (const json::value& sandbox : sandboxes)
-    rows.push_back(
-        {text_at(sandbox, "metadata.name"), or_dash(text_at(sandbox, "status.phase")),
-         or_dash(text_at(sandbox, "status.activity")), or_dash(text_at(sandbox, "spec.resources.cpu")),
-         or_dash(text_at(sandbox, "spec.resources.memory")), or_dash(text_at(sandbox, "spec.resources.gpu")),
-         format_cost(text_at(sandbox, "status.cost")), age_of(sandbox, now)});
-  return format_table(rows);
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  return text;
 }
 
-std::string process_table(const std::vector<json::value>& processes, Instant now) {
-  std::vector<std::vector<std::string>> rows{
-      {"NAME", "SANDBOX", "PHASE", "REASON", "EXIT", "AGE", "COMMAND"}};
-  for (const json::value& process : processes) {
-    std::string command;
-    if (const json::value* words = find(process, "spec.command"); words && words->is_array())
-      for (const json::value& word : words->get_array())
-        command += (command.empty() ? "" : " ") +
-                   (word.is_string() ? std::string(word.get_string()) : json::serialize(word));
-    // One line, and nothing that moves a terminal's cursor.
-    for (char& c : command)
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-    if (command.size() > 60) command = command.substr(0, 57) + "...";
-    rows.push_back({text_at(process, "metadata.name"), text_at(process, "spec.sandbox"),
-                    text_at(process, "status.phase"), or_dash(text_at(process, "status.reason")),
-                    or_dash(text_at(process, "status.exitCode")), age_of(process, now), command});
+std::string command_line(const json::value& process) {
+  std::string command;
+  if (const json::value* words = value_at(process, "spec.command"); words && words->is_array())
+    for (const json::value& word : words->get_array())
+      command += (command.empty() ? "" : " ") +
+                 (word.is_string() ? std::string(word.get_string()) : json::serialize(word));
+  return one_line(std::move(command));
+}
+
+std::string next_of(const json::value& sandbox, Instant now) {
+  const std::string action = text_at(sandbox, "status.next.action");
+  const auto at = parse_rfc3339(text_at(sandbox, "status.next.at"));
+  if (action.empty() || !at) return "";
+  const std::string reason = text_at(sandbox, "status.next.reason");
+  return fmt::format("{} in {}{}", action, format_age(*at - now), reason.empty() ? "" : " (" + reason + ")");
+}
+
+std::vector<std::string> head_of(Kind kind, bool wide) {
+  std::vector<std::string> head, more;
+  switch (kind) {
+    case Kind::kSandbox:
+      head = {"NAME", "PHASE", "ACTIVITY", "CPU", "MEMORY", "GPU", "COST", "AGE"};
+      more = {"DISK", "IMAGE", "STOP-REASON", "NEXT"};
+      break;
+    case Kind::kProcess:
+      head = {"NAME", "SANDBOX", "PHASE", "REASON", "EXIT", "AGE", "COMMAND"};
+      more = {"STARTED", "ENDED", "TIMEOUT"};
+      break;
+    case Kind::kEvent:
+      head = {"LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"};
+      more = {"COUNT", "FIRST SEEN"};
   }
-  return format_table(rows);
+  if (wide) head.insert(head.end(), more.begin(), more.end());
+  return head;
+}
+
+namespace {
+
+std::string since(const json::value& object, std::string_view path, Instant now) {
+  const auto at = parse_rfc3339(text_at(object, path));
+  return at ? format_age(now - *at) : "-";
+}
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> row_of(Kind kind, const json::value& o, bool wide, Instant now) {
+  const auto text = [&](std::string_view path) { return or_dash(one_line(text_at(o, path))); };
+  std::vector<std::string> row, more;
+  switch (kind) {
+    case Kind::kSandbox:
+      row = {text("metadata.name"),
+             text("status.phase"),
+             text("status.activity"),
+             text("spec.resources.cpu"),
+             text("spec.resources.memory"),
+             text("spec.resources.gpu"),
+             format_cost(text_at(o, "status.cost")),
+             age_of(o, now)};
+      more = {text("spec.resources.disk"), text("spec.image"), text("status.stopReason"),
+              or_dash(next_of(o, now))};
+      break;
+    case Kind::kProcess: {
+      std::string command = command_line(o);
+      if (command.size() > 60 && !wide) command = command.substr(0, 57) + "...";
+      row = {text("metadata.name"),
+             text("spec.sandbox"),
+             text("status.phase"),
+             text("status.reason"),
+             text("status.exitCode"),
+             age_of(o, now),
+             command};
+      more = {text("status.startedAt"), text("status.endedAt"), text("spec.timeout")};
+      break;
+    }
+    case Kind::kEvent:
+      row = {since(o, "lastTimestamp", now), text("type"), text("reason"),
+             lower(text_at(o, "involvedObject.kind")) + "/" + text("involvedObject.name"), text("message")};
+      more = {text("count"), since(o, "firstTimestamp", now)};
+  }
+  if (wide) row.insert(row.end(), more.begin(), more.end());
+  return row;
 }
 
 std::string bill_table(const json::value& bill) {
   std::vector<std::vector<std::string>> rows{{"SANDBOX", "KIND", "FROM", "TO", "SECONDS", "RATE", "AMOUNT"}};
-  if (const json::value* lines = find(bill, "lines"); lines && lines->is_array())
+  if (const json::value* lines = value_at(bill, "lines"); lines && lines->is_array())
     for (const json::value& line : lines->get_array()) {
       const bool waived = text_at(line, "waived") == "true";
       rows.push_back({text_at(line, "sandbox"), text_at(line, "kind"), text_at(line, "from"),

@@ -20,6 +20,7 @@ using Steady = std::chrono::steady_clock;
 struct Call {
   const ClientRequest& request;
   Response response{};
+  bool good = false;       // a 2xx
   bool too_large = false;  // the collected answer
   bool ended = false;      // on_body said so
   bool idle = false;       // no byte for too long
@@ -34,6 +35,10 @@ size_t take_header(char* text, size_t, size_t size, void* user) {
   while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
   if (line.starts_with("HTTP/")) {
     call.response.headers = {};  // of a 100 before the answer
+    const size_t space = line.find(' ');
+    call.good = space != std::string_view::npos && line.substr(space + 1).starts_with('2');
+  } else if (line.empty()) {
+    if (call.good && call.request.on_head) call.request.on_head(call.response.headers);
   } else if (const size_t colon = line.find(':'); colon != std::string_view::npos) {
     std::string_view value = line.substr(colon + 1);
     while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
