@@ -1,104 +1,13 @@
 // The whole CLI against a small server that plays the API.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <stdlib.h>
-
-#include <boost/json.hpp>
-#include <filesystem>
-#include <fstream>
-#include <mutex>
-#include <sstream>
-
-#include "cli/commands.hpp"
-#include "libs/base/random.hpp"
-#include "tests/unit/http/raw.hpp"
+#include "tests/unit/cli/fake_api.hpp"
 
 namespace nodus::cli {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-namespace json = boost::json;
-using http::Exchange;
-using http::Request;
-using http::Response;
-template <class T = void>
-using Task = boost::asio::awaitable<T>;
 
-const std::string kBase = "/apis/nodus.dev/v1/namespaces/dev";
-
-class Cli : public testing::Test {
- protected:
-  Cli() {
-    directory_ = std::filesystem::path(testing::TempDir()) / ("nodus-cli-" + random_uuid());
-    std::filesystem::create_directory(directory_);
-  }
-  ~Cli() override { std::filesystem::remove_all(directory_); }
-
-  void on(const std::string& method, const std::string& path, http::Handler handler) {
-    host_.add(method, kBase + path, [this, handler = std::move(handler)](const Request& request) {
-      std::lock_guard lock(mutex_);
-      seen_.push_back(request);
-      return handler(request);
-    });
-  }
-  int run(const std::vector<std::string>& args) {
-    if (host_.server.port() == 0) host_.start();
-    in_.clear();
-    out_.str("");
-    err_.str("");
-    Console console{.in = in_,
-                    .out = out_,
-                    .err = err_,
-                    .in_is_terminal = false,
-                    .err_is_terminal = terminal_,
-                    .environment = {{"NODUS_API", host_.url(kBase)}, {"NODUS_API_KEY", "secret-key"}},
-                    .sleep =
-                        [this](Millis time) {
-                          clock_.advance(time);
-                          ++slept_;
-                        },
-                    .clock = &clock_};
-    return cli::run(console, args);
-  }
-  std::string out() const { return out_.str(); }
-  std::string err() const { return err_.str(); }
-  std::string file(const std::string& name, const std::string& text) {
-    const auto path = directory_ / name;
-    std::ofstream(path) << text;
-    return path.string();
-  }
-  static std::string slurp(const std::string& path) {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  }
-  static Response sandbox(int status, const std::string& phase, const std::string& uid = "u1") {
-    return http::json(
-        status,
-        R"({"kind":"Sandbox","metadata":{"name":"hello","uid":")" + uid +
-            R"(","creationTimestamp":"2023-11-14T22:01:20Z"},"spec":{"resources":{"cpu":"1","memory":"2Gi"}},)" +
-            R"("status":{"phase":")" + phase +
-            R"(","activity":"Idle","cost":"0.0042","reason":"ImagePullFailed"}})");
-  }
-  static Response error(Code code, const char* reason, std::optional<int> after = {}) {
-    return http::status({code,
-                         reason,
-                         "It said no.",
-                         {{"spec.resources.cpu", "FieldValueInvalid", "must be 0.25 to 64"}},
-                         after,
-                         ""});
-  }
-  std::mutex mutex_;
-  std::vector<Request> seen_;
-  std::filesystem::path directory_;
-  std::istringstream in_;
-  std::ostringstream out_, err_;
-  ManualClock clock_;
-  bool terminal_ = false;
-  int slept_ = 0;
-  http::TestServer host_;
-};
+class Cli : public FakeApi {};
 
 TEST_F(Cli, ApplyCreatesOrFindsUnchanged) {
   int status = 201;
@@ -132,6 +41,11 @@ TEST_F(Cli, LocalFaultsAreTwoAndSendNothing) {
   EXPECT_EQ(run({"stop", "sb/a/b"}), 2);
   EXPECT_EQ(run({"--retry-for", "soon", "get", "sb"}), 2);
   EXPECT_EQ(run({"create", "sandbox", "hello", "--nonsense", "1"}), 2);
+  EXPECT_EQ(run({"create", "sandbox", "hello", "--label", "novalue"}), 2);
+  EXPECT_EQ(run({"wait", "sb/hello", "--for", "luck"}), 2);
+  EXPECT_EQ(run({"get", "sb/a", "-l", "x=y"}), 2);
+  EXPECT_EQ(run({"shell", "sb/a", "--rm", "--keep"}), 2);
+  EXPECT_EQ(run({"stop", "sb/a", "--", "x"}), 2);
   EXPECT_TRUE(seen_.empty());
   EXPECT_EQ(run({"--help"}), 0);
   EXPECT_EQ(run({"version"}), 0);
@@ -199,16 +113,14 @@ TEST_F(Cli, StopAndStartWaitAndPrintNothing) {
   std::string end = "Stopped";
   on("PATCH", "/sandboxes/hello", [&](const Request&) { return sandbox(200, "Stopping"); });
   on("GET", "/sandboxes/hello", [&](const Request&) { return sandbox(200, ++reads < 8 ? "Stopping" : end); });
-  terminal_ = true;
   EXPECT_EQ(run({"stop", "sb/hello"}), 0) << err();
   EXPECT_EQ(out(), "");
   EXPECT_EQ(err(), "sandboxes/hello is stopping; waiting for it\n");
   EXPECT_EQ(json::parse(seen_[0].body), json::parse(R"({"spec":{"state":"Stopped"}})"));
   EXPECT_EQ(seen_[0].headers.get("Content-Type"), "application/merge-patch+json");
   reads = 0;
-  terminal_ = false;
   end = "Running";
-  EXPECT_EQ(run({"start", "sb/hello"}), 0);
+  EXPECT_EQ(run({"start", "sb/hello", "--quiet"}), 0);
   EXPECT_EQ(out() + err(), "");
   reads = 0;
   end = "Failed";
@@ -237,10 +149,8 @@ TEST_F(Cli, DeleteWaitsUntilItIsGone) {
 
 TEST_F(Cli, ExecStreamsAndReturnsTheCommandsCode) {
   on("POST", "/sandboxes/hello/exec", [&](const Request& request) {
-    EXPECT_EQ(
-        json::parse(request.body),
-        json::parse(
-            R"({"command":["sh","-c","exit 3","--","-x"],"env":{"A":"b=c"},"timeout":"2m","stdin":"aGk="})"));
+    EXPECT_EQ(json::parse(request.body),
+              json::parse(R"({"command":["sh","-c","exit 3","--","-x"],"env":{"A":"b=c"},"timeout":"2m"})"));
     Response response;
     response.body = R"({"stream":"stdout","offset":0,"data":"aGVsbG8K"})"
                     "\n{}\n"
@@ -250,10 +160,9 @@ TEST_F(Cli, ExecStreamsAndReturnsTheCommandsCode) {
                     "\n";
     return response;
   });
-  in_.str("hi");
-  EXPECT_EQ(run({"exec", "sb/hello", "-i", "--timeout", "2m", "--env", "A=b=c", "--", "sh", "-c", "exit 3",
-                 "--", "-x"}),
-            3)
+  EXPECT_EQ(
+      run({"exec", "sb/hello", "--timeout", "2m", "--env", "A=b=c", "--", "sh", "-c", "exit 3", "--", "-x"}),
+      3)
       << err();
   EXPECT_EQ(out(), "hello\n");
   EXPECT_EQ(err(), "oops\n");

@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 
 #include "cli/api.hpp"
+#include "cli/channels.hpp"
 #include "cli/frames.hpp"
 #include "cli/manifest.hpp"
 #include "cli/names.hpp"
@@ -100,13 +101,13 @@ TEST(Manifest, ImageIsFilledInOnlyWhereItBelongs) {
 TEST(Manifest, FromFlags) {
   CreateFlags flags;
   flags.name = "dev";
-  EXPECT_EQ(json::serialize(manifest_from(flags).at("spec")), R"({"image":"nodus/agent-tools"})");
+  EXPECT_EQ(json::serialize(manifest_from(flags)->at("spec")), R"({"image":"nodus/agent-tools"})");
   flags.cpu = "2";
   flags.egress = "Open";
   flags.idle_timeout = "0s";
   flags.continuity = "Ephemeral";
   flags.max_cost = "5.00";
-  EXPECT_EQ(json::serialize(manifest_from(flags).at("spec")),
+  EXPECT_EQ(json::serialize(manifest_from(flags)->at("spec")),
             R"({"image":"nodus/agent-tools","resources":{"cpu":"2"},"network":{"egress":{"policy":"Open"}},)"
             R"("lifecycle":{"idleTimeout":"0s"},"continuity":{"mode":"Ephemeral"},"maxCostUSD":"5.00"})");
 }
@@ -115,7 +116,8 @@ TEST(Table, AsInTheSpec) {
   const json::value sandbox = json::parse(
       R"({"metadata":{"name":"hello","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"resources":{"cpu":"1","memory":"1Gi"}},)"
       R"("status":{"phase":"Stopped","activity":"Idle","cost":"0.004200000000"}})");
-  EXPECT_EQ(sandbox_table({sandbox}, *parse_rfc3339("2026-01-01T00:12:00Z")),
+  EXPECT_EQ(Table(head_of(Kind::kSandbox, false))
+                .add({row_of(Kind::kSandbox, sandbox, false, *parse_rfc3339("2026-01-01T00:12:00Z"))}),
             "NAME    PHASE     ACTIVITY   CPU   MEMORY   GPU   COST      AGE\n"
             "hello   Stopped   Idle       1     1Gi      -     $0.0042   12m\n");
 }
@@ -248,14 +250,53 @@ TEST(Names, RemotePaths) {
     EXPECT_FALSE(remote_path(local)) << local;
 }
 
-TEST(Names, GetTargets) {
-  EXPECT_EQ(get_target("sb/hello", "")->name, "hello");
-  EXPECT_EQ(get_target("sandbox", "hello")->name, "hello");
-  EXPECT_EQ(get_target("sandboxes", "")->name, "");
-  EXPECT_EQ(get_target("processes", "")->kind, Target::Kind::kProcesses);
-  EXPECT_FALSE(get_target("pods", ""));
-  EXPECT_FALSE(get_target("sb/a", "b"));
-  EXPECT_FALSE(get_target("sb/", ""));
+TEST(Names, Selections) {
+  EXPECT_EQ(selection({"sb/hello"})->targets[0].name, "hello");
+  EXPECT_EQ(selection({"sandbox", "hello", "dev"})->targets[1].text(), "sandboxes/dev");
+  EXPECT_TRUE(selection({"sandboxes"})->targets.empty());
+  EXPECT_EQ(selection({"processes"})->kind, Kind::kProcess);
+  EXPECT_EQ(selection({"ev"})->kind, Kind::kEvent);
+  EXPECT_EQ(selection({"sb/a", "process/sb-a-1"})->targets[1].path(), "/processes/sb-a-1");
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"pods"}, {"sb/"}, {"pod/a"}, {"sb/a", "b/c"}, {"sb", "../x"}})
+    EXPECT_FALSE(selection(wrong)) << wrong[0];
+}
+
+TEST(Names, SeveralToChange) {
+  const auto texts = [](const std::vector<std::string>& words) {
+    std::string out;
+    for (const auto& target : *targets_of(words)) out += target.text() + " ";
+    return out;
+  };
+  EXPECT_EQ(texts({"hello"}), "sandboxes/hello ");
+  EXPECT_EQ(texts({"a", "sb/b", "process/sb-a-1"}), "sandboxes/a sandboxes/b processes/sb-a-1 ");
+  EXPECT_EQ(texts({"sandbox", "a", "b"}), "sandboxes/a sandboxes/b ");
+  EXPECT_EQ(texts({"process", "sb-a-1"}), "processes/sb-a-1 ");
+  EXPECT_EQ(texts({"sandbox"}), "sandboxes/sandbox ") << "a Sandbox may be called that";
+}
+
+TEST(Channels, MessagesAndHowACommandEnded) {
+  EXPECT_EQ(channel_message(Channel::kStdin, "ab"), std::string("\0ab", 3));
+  EXPECT_EQ(resize_message(24, 80), std::string("\4{\"Width\":80,\"Height\":24}"));
+  EXPECT_EQ(close_message(Channel::kStdin), std::string("\xff\0", 2));
+  const auto good =
+      end_of(R"({"kind":"Status","status":"Success","details":{"process":"sb-a-1","reason":""}})");
+  ASSERT_TRUE(good);
+  EXPECT_EQ(good->reason + "|" + good->process, "|sb-a-1");
+  EXPECT_EQ(exit_code_of(*good), 0);
+  const auto bad = end_of(
+      R"({"status":"Failure","reason":"NonZeroExitCode","message":"exit code 3","details":{"process":"sb-a-2",)"
+      R"("reason":"NonZeroExit","causes":[{"reason":"ExitCode","message":"3"}]}})");
+  ASSERT_TRUE(bad);
+  EXPECT_EQ(exit_code_of(*bad), 3);
+  EXPECT_EQ(bad->reason, "NonZeroExit");
+  // Another server's, without our details.
+  const auto plain = end_of(
+      R"({"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"137"}]}})");
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(exit_code_of(*plain), 137);
+  for (const char* wrong : {"", "{}", "[]", "nonsense", R"({"status":"Maybe"})"})
+    EXPECT_FALSE(end_of(wrong)) << wrong;
 }
 
 TEST(Settings, BaseUrls) {
