@@ -50,7 +50,7 @@ class Api {
 
   std::string url(const std::string& path) const { return settings_.base + path; }
   const Settings& settings() const { return settings_; }
-  Console& console() { return console_; }
+  Console& console() const { return console_; }
   int attempts() const { return attempts_; }  // of the last call
 
  private:

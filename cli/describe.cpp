@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/commands.hpp"
+#include "cli/notices.hpp"
 #include "cli/output.hpp"
 #include "cli/read.hpp"
 #include "libs/http/target.hpp"
@@ -179,6 +180,7 @@ int describe(Api& api, const std::vector<std::string>& words) {
     }
     if (!first) console.out << "\n";
     first = false;
+    warn_before_its_end(console, answer->body);
     const Instant now = console.clock->now();
     Sheet sheet(console.out);
     if (target.kind == Kind::kEvent) {

@@ -11,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/frames.hpp"
 #include "cli/names.hpp"
+#include "cli/notices.hpp"
 #include "cli/session.hpp"
 #include "cli/signals.hpp"
 #include "libs/base/random.hpp"
@@ -46,10 +47,11 @@ int finish(Console& console, const Frames& frames) {
 // One command without input: lines of JSON, each with its offset, so that a stream that broke off goes on.
 class Run {
  public:
-  Run(Api& api, const std::string& sandbox, const std::string& body)
+  Run(Api& api, const std::string& sandbox, const std::vector<std::string>& command, const std::string& body)
       : api_(api),
         console_(api.console()),
         sandbox_(sandbox),
+        command_(command),
         frames_([this](bool is_stderr, std::string_view bytes) {
           std::ostream& out = is_stderr ? console_.err : console_.out;
           reader_left_ |= !out.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
@@ -83,7 +85,7 @@ class Run {
       request_.url = api_.url("/sandboxes/" + http::escape(sandbox_) + "/exec");
       if (frames_.offset() > 0) request_.url += fmt::format("?offset={}", frames_.offset());
       frames_.begin();
-      api_.heed_signals(!begun_);
+      api_.heed_signals(false);  // this call heeds them itself
       const auto answer = api_.attempt(request_);
       if (frames_.end()) return finish(console_, frames_);
       if (reader_left_) return 128 + SIGPIPE;
@@ -93,6 +95,7 @@ class Run {
             Error{
                 Code::kInternal, "BadAnswer", "The server's answer is not a command's output.", {}, {}, ""});
       if (leaves_) return leave();
+      api_.heed_signals(!begun_);  // a Sandbox that is starting is not waited for any longer
       const Error error = answer ? Error{Code::kUnavailable,
                                          "ConnectionLost",
                                          "The connection ended before the command did.",
@@ -122,12 +125,10 @@ class Run {
   bool heed_signals() {
     const int number = console_.interrupted();
     if (number == 0 || leaves_) return !leaves_;
-    leaves_ = !begun_ || number != SIGINT || process_.empty();
-    if (leaves_) return false;
-    if (!cancelled_at_) {
+    leaves_ = number != SIGINT;
+    if (!leaves_ && !cancelled_at_) {
       cancelled_at_ = console_.clock->boot();
-      leaves_ = !cancel_process(api_, process_);
-      api_.heed_signals(false);
+      leaves_ = !cancel_command(api_, process_, sandbox_, command_);
     }
     leaves_ |= console_.clock->boot() - *cancelled_at_ > kCancelPatience;
     return !leaves_;
@@ -136,6 +137,7 @@ class Run {
   Api& api_;
   Console& console_;
   const std::string sandbox_;
+  const std::vector<std::string> command_;
   Frames frames_;
   http::ClientRequest request_;
   Micros since_;
@@ -150,6 +152,9 @@ int exec_session(Api& api, const std::string& sandbox, const ExecFlags& flags) {
   Console& console = api.console();
   if (flags.terminal && flags.with_input && !console.in_is_terminal)
     console.err << "warning: the input is not a terminal; the command gets one all the same.\n";
+  if (flags.terminal)  // somebody is there to read it
+    if (const auto there = api.json("GET", "/sandboxes/" + sandbox))
+      warn_before_its_end(console, there->body);
   const auto end = run_session(api, {.sandbox = sandbox,
                                      .command = flags.command,
                                      .env = terminal_env(console, flags),
@@ -180,7 +185,7 @@ int exec(Api& api, const ExecFlags& flags) {
   if (!body) return report(console, body.error());
   if (flags.with_input || flags.terminal) return exec_session(api, *name, flags);
   on_interrupt("\n");
-  return Run(api, *name, *body).run();
+  return Run(api, *name, flags.command, *body).run();
 }
 
 }  // namespace nodus::cli

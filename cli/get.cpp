@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cli/commands.hpp"
+#include "cli/notices.hpp"
 #include "cli/output.hpp"
 #include "cli/read.hpp"
 #include "libs/http/target.hpp"
@@ -134,6 +135,7 @@ int get_named(Api& api, const Selection& what, const GetFlags& flags) {
   for (const Target& target : what.targets) {
     const auto answer = api.json("GET", target.path());
     if (answer) {
+      warn_before_its_end(console, answer->body);
       found.push_back(answer->body);
     } else {
       code = report(console, answer.error());

@@ -10,6 +10,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/names.hpp"
+#include "cli/notices.hpp"
 #include "cli/output.hpp"
 #include "cli/read.hpp"
 #include "libs/http/target.hpp"
@@ -28,18 +29,6 @@ void print_object(Console& console, const json::value& value, const std::string&
   console.out << (output == "json" ? to_pretty_json(value) : to_yaml(value));
 }
 
-// Says on stderr what a create cannot say on its one line: that money keeps the Sandbox from starting.
-void warn_if_unfunded(Console& console, const json::value& sandbox) {
-  const json::object* object = sandbox.if_object();
-  const json::value* status = object ? object->if_contains("status") : nullptr;
-  const json::value* conditions =
-      status && status->is_object() ? status->get_object().if_contains("conditions") : nullptr;
-  if (!conditions || !conditions->is_array()) return;
-  for (const json::value& condition : conditions->get_array())
-    if (text_at(condition, "type") == "Funded" && text_at(condition, "status") == "False")
-      console.err << "warning: it cannot start yet: " << text_at(condition, "message") << "\n";
-}
-
 int send_manifest(Api& api, const json::object& manifest, const std::string& output, bool dry_run) {
   const auto made =
       api.json("POST", dry_run ? "/sandboxes?dryRun=All" : "/sandboxes", json::serialize(manifest));
@@ -55,6 +44,7 @@ int send_manifest(Api& api, const json::object& manifest, const std::string& out
                 << (dry_run ? " (dry run)\n" : "\n");
   }
   warn_if_unfunded(console, made->body);
+  warn_before_its_end(console, made->body);
   return kOk;
 }
 

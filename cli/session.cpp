@@ -13,6 +13,8 @@
 #include <thread>
 
 #include "cli/channels.hpp"
+#include "cli/output.hpp"
+#include "cli/read.hpp"
 #include "cli/signals.hpp"
 #include "libs/base/random.hpp"
 #include "libs/http/target.hpp"
@@ -155,6 +157,7 @@ class Session {
       auto socket = http::WebSocketClient::open(target);
       if (socket) {
         begun_ = true;
+        process_ = (*socket)->headers().get(kProcessHeader).value_or(process_);
         since_ = console_.clock->boot();
         return socket;
       }
@@ -206,17 +209,13 @@ class Session {
     if (number != SIGINT || options_.terminal) return fail(Code::kUnavailable, "Left", "");
     if (!cancelled_at_) {
       cancelled_at_ = console_.clock->boot();
-      if (auto done = cancel_mine(); !done) return done;
+      if (!cancel_command(api_, process_, options_.sandbox, options_.command))
+        return fail(Code::kUnavailable, "Left", "");
     }
     if (console_.clock->boot() - *cancelled_at_ > kCancelPatience)
       return fail(Code::kUnavailable, "Left", "");
     return {};
   }
-  Result<void> cancel_mine() {
-    if (process_.empty()) return fail(Code::kUnavailable, "Left", "");
-    return cancel_process(api_, process_);
-  }
-
   bool take(std::string_view message) {  // false: nobody reads our output any more
     if (message.empty()) return true;
     const auto channel = static_cast<Channel>(message.front());
@@ -256,15 +255,47 @@ Result<End> run_session(Api& api, const SessionOptions& options) {
   return end;
 }
 
-Result<void> cancel_process(Api& api, const std::string& name) {
-  api.heed_signals(false);
-  const auto done = api.json("POST", "/processes/" + http::escape(name) + "/cancel");
-  api.heed_signals(true);
+namespace {
+
+Result<std::string> running_process(Api& api, const std::string& sandbox,
+                                    const std::vector<std::string>& command) {
+  const auto listed = list_all(api, Kind::kProcess, "sandbox=" + http::escape(sandbox));
+  if (!listed) return std::unexpected(listed.error());
+  const boost::json::value wanted = boost::json::array(command.begin(), command.end());
+  std::string name;
+  for (const auto& process : listed->items) {
+    const auto* words = value_at(process, "spec.command");
+    if (text_at(process, "status.phase") != "Running" || !words || *words != wanted) continue;
+    if (!name.empty()) name = "?";
+    if (name.empty()) name = text_at(process, "metadata.name");
+  }
+  if (name.empty() || name == "?") return fail(Code::kNotFound, "NoProcess", "");
+  return name;
+}
+
+}  // namespace
+
+Result<void> cancel_command(const Api& api, std::string name, const std::string& sandbox,
+                            const std::vector<std::string>& command) {
+  Settings settings = api.settings();
+  settings.retry_for = std::min<Micros>(settings.retry_for, kCancelPatience);
+  Api own(api.console(), std::move(settings));  // the other one may be inside a call
+  own.heed_signals(false);
+  if (name.empty()) {
+    auto found = running_process(own, sandbox, command);
+    if (!found) return std::unexpected(std::move(found.error()));
+    name = std::move(*found);
+  }
+  const auto done = own.json("POST", "/processes/" + http::escape(name) + "/cancel");
   if (!done) return std::unexpected(done.error());
   return {};
 }
 
 int report_end(Console& console, const End& end) {
+  if (end.reason == "Cancelled" && console.interrupted() != 0) {
+    console.err << "cancelled\n";
+    return 128 + console.interrupted();
+  }
   if (!end.reason.empty() && end.reason != "NonZeroExit") {
     console.err << "error: the command ended with " << end.reason;
     if (!end.message.empty()) console.err << ": " << end.message;

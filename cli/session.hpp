@@ -23,13 +23,16 @@ struct SessionOptions {
 // connection could not be made again in time (the command goes on); Interrupted before it had begun.
 Result<End> run_session(Api& api, const SessionOptions& options);
 
-// Asks the server to end a command. ^C, without a terminal of its own, does it.
-Result<void> cancel_process(Api& api, const std::string& name);
+// Asks the server to end the command that we began, which ^C, without a terminal of its own, does. `name` is
+// empty when the server has not said it yet: then it is the one that runs the same command line, if there is
+// exactly one. Errors: NoProcess.
+Result<void> cancel_command(const Api& api, std::string name, const std::string& sandbox,
+                            const std::vector<std::string>& command);
 
 // "error: the command ended with DeadlineExceeded: …", when it is more than an exit code; returns the code.
 int report_end(Console& console, const End& end);
 
-// What answers and 101s say of the command they carry: Nodus-Process.
-inline constexpr const char* kProcessHeader = "Nodus-Process";
+// What answers say of the command they carry.
+inline constexpr const char* kProcessHeader = "X-Nodus-Process";
 
 }  // namespace nodus::cli

@@ -7,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/names.hpp"
+#include "cli/notices.hpp"
 #include "cli/output.hpp"
 #include "cli/session.hpp"
 #include "cli/signals.hpp"
@@ -78,6 +79,7 @@ class Shell {
       fault_ = usage_error(console_, *refused);
       return fail(Code::kInvalid, "LocalFault", "");
     }
+    warn_before_its_end(console_, sandbox);
     return Opened{false, text_at(sandbox, "spec.image")};
   }
 

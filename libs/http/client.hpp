@@ -19,7 +19,7 @@ struct ClientRequest {
   std::string body;
   std::function<size_t(char* into, size_t space)>
       read_body;  // instead of body: streamed, chunked; 0 at the end, SIZE_MAX to give up (BodyUnreadable)
-  std::optional<int64_t> body_size;  // with read_body: sent as Content-Length
+  std::optional<int64_t> body_size;             // with read_body: sent as Content-Length
   std::function<void(const Headers&)> on_head;  // of a 2xx, before its body
   // Called with each part of a 2xx body as it arrives; false ends the call. Without it the body is collected.
   std::function<bool(std::string_view)> on_body;

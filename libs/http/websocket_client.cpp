@@ -82,6 +82,7 @@ struct WebSocketClient::State {
   CURL* curl;
   curl_socket_t fd = -1;
   std::string protocol;
+  Headers headers;
   std::string received;
   Clock::time_point heard = Clock::now();
   std::atomic<uint16_t> close_code = 0;
@@ -142,6 +143,7 @@ Result<void> WebSocketClient::State::shake_hands(const WebSocketTarget& target, 
 Result<void> WebSocketClient::State::check_answer(const WebSocketTarget& target, const ParsedAnswer& answer,
                                                   const std::string& key) {
   protocol = answer.headers.get("Sec-WebSocket-Protocol").value_or("");
+  headers = answer.headers;
   const bool offered =
       protocol.empty() || std::ranges::find(target.protocols, protocol) != target.protocols.end();
   if (answer.headers.get("Sec-WebSocket-Accept") != websocket::accept_of(key) || !offered ||
@@ -257,6 +259,9 @@ Result<std::unique_ptr<WebSocketClient>> WebSocketClient::open(const WebSocketTa
 
 const std::string& WebSocketClient::protocol() const {
   return state_->protocol;
+}
+const Headers& WebSocketClient::headers() const {
+  return state_->headers;
 }
 int WebSocketClient::descriptor() const {
   return state_->fd;

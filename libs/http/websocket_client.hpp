@@ -33,6 +33,7 @@ class WebSocketClient {
   ~WebSocketClient();  // closes the connection, without waiting for the server
 
   const std::string& protocol() const;  // that the server chose; empty: none
+  const Headers& headers() const;       // of the server's 101
   int descriptor() const;  // to poll for reading; then read() with patience 0 until nothing comes
 
   // The next message; nothing when none came in time. Pings are answered in here, so it must be called at

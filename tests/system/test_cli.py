@@ -22,7 +22,8 @@ def cli(tmp_path_factory):
 
 
 def test_several_documents_selected_watched_described_and_deleted(cli, tmp_path):
-    text = "---\n".join(MANIFEST.format(name=name, team=team) for name, team in (("a", "red"), ("b", "blue"), ("c", "red")))
+    teams = (("a", "red"), ("b", "blue"), ("c", "red"))
+    text = "---\n".join(MANIFEST.format(name=name, team=team) for name, team in teams)
     assert cli.nodus("apply", "-f", "-", "--dry-run", stdin=text).code == 0
     assert cli.nodus("get", "sandboxes", "-o", "name").out == ""
     applied = cli.nodus("apply", "-f", "-", stdin=text)
@@ -44,7 +45,8 @@ def test_several_documents_selected_watched_described_and_deleted(cli, tmp_path)
     log = cli.nodus("logs", "sb/a")
     assert (log.out, log.err) == ("out\n", "err\n"), log
     shown = cli.nodus("describe", "sb/a").out
-    for part in ("Name:           a\n", "Phase:          Running", "Conditions:", "Latest processes:", "sb-a-1", "Latest events:"):
+    for part in ("Name:           a\n", "Phase:          Running", "Conditions:", "Latest processes:", "sb-a-1",
+                 "Latest events:"):
         assert part in shown, shown
     assert "a" in cli.nodus("events", "sb/a").out
 

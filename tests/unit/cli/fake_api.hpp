@@ -65,6 +65,7 @@ class FakeApi : public testing::Test {
     Console console{.in = in_,
                     .out = shown,
                     .err = err_,
+                    .in_fd = in_fd_,
                     .environment = {{"NODUS_API", host_.url(kBase)},
                                     {"NODUS_API_KEY", "secret-key"},
                                     {"COMP_LINE", completing_}},
@@ -123,6 +124,7 @@ class FakeApi : public testing::Test {
   int lines_ = 1'000'000;  // of output that are read
   ManualClock clock_;
   int slept_ = 0;
+  int in_fd_ = -1;  // standard input, for what streams it
   http::TestServer host_;
 };
 

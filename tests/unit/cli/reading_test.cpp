@@ -173,6 +173,23 @@ TEST_F(Reading, DescribeShowsAllOfIt) {
     EXPECT_THAT(out(), HasSubstr(part));
 }
 
+TEST_F(Reading, AWarningComesBeforeMaxLifetimeDeletesFiles) {
+  std::string end = "2023-11-15T22:13:20Z";  // a day away
+  on("GET", "/sandboxes/hello", [&](const Request&) {
+    return http::json(
+        200, R"({"kind":"Sandbox","metadata":{"name":"hello"},"spec":{"lifecycle":{"maxLifetime":"24h"}},)"
+             R"("status":{"phase":"Running","deletesAt":")" +
+                 end + R"("}})");
+  });
+  EXPECT_EQ(run({"get", "sb/hello"}), 0);
+  EXPECT_EQ(err(), "");
+  end = "2023-11-14T22:23:20Z";  // ten minutes away
+  EXPECT_EQ(run({"get", "sb/hello"}), 0);
+  EXPECT_EQ(err(),
+            "warning: sandboxes/hello is deleted in 10m, with its files, because its maxLifetime ends: copy "
+            "out what you need.\n");
+}
+
 TEST_F(Reading, LogsOfTheLatestCommandGoOnWhereTheyBroke) {
   on("GET", "/sandboxes/hello", [&](const Request&) { return sandbox(200, "Running"); });
   on("GET", "/processes", [&](const Request&) {
