@@ -14,6 +14,8 @@
 
 namespace nodus::executor {
 
+inline constexpr int kSandboxProcesses = 256;  // spec 000: in a Sandbox, besides the commands themselves
+
 // What the process side needs to serve a running slot.
 struct SlotView {
   SlotKey key;
@@ -28,6 +30,9 @@ struct SlotView {
   uint32_t gid = 0;
   std::vector<std::string> env;  // "NAME=value": the image's, with HOME and PATH
   std::string working_dir;       // absolute; the default for commands
+  // The cgroup's file that bounds the Sandbox's processes; each command that runs is added to it. Empty: they
+  // are counted inside.
+  std::filesystem::path tasks_limit;
 };
 
 // The process side. Thread-safe; calls for different slots do not wait for each other.

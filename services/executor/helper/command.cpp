@@ -28,7 +28,7 @@ uint64_t now_ms() {
   return static_cast<uint64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
 }
 
-Command::Command(SpawnRequest request, const rlimit& files, bool too_many)
+Command::Command(SpawnRequest request, const SpawnLimits& limits, bool too_many)
     : uid_(std::move(request.uid)),
       terminal_(request.terminal),
       stdin_bytes_(std::move(request.stdin_bytes)),
@@ -40,7 +40,7 @@ Command::Command(SpawnRequest request, const rlimit& files, bool too_many)
     fault_ = {Stage::kLimit, EAGAIN};
   } else {
     request.stdin_bytes.assign(stdin_bytes_.empty() ? 0 : 1, ' ');  // only whether there is any
-    fault_ = spawn(request, files, spawned);
+    fault_ = spawn(request, limits, mark_, spawned);
   }
   pid_ = spawned.pid;
   status_ = spawned.status, in_ = spawned.in, slave_ = spawned.slave;

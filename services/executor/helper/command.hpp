@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "services/executor/helper/processes.hpp"
 #include "services/executor/helper/protocol.hpp"
 #include "services/executor/helper/spawn.hpp"
 
@@ -18,7 +19,7 @@ uint64_t now_ms();  // monotonic
 class Command {
  public:
   // A start that fails is a command that has ended.
-  Command(SpawnRequest request, const rlimit& files, bool too_many);
+  Command(SpawnRequest request, const SpawnLimits& limits, bool too_many);
   ~Command();
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
@@ -48,6 +49,7 @@ class Command {
   bool add_stdin(uint64_t offset, std::string_view data, bool last);  // false: more than the window
   void resize(uint16_t rows, uint16_t columns);
   void signal_group(int signal);
+  Tree tree() const { return {ended_ ? 0 : pid_, mark_}; }
   // The next frame nodusd should hear, or empty.
   std::string next_frame();
 
@@ -68,8 +70,10 @@ class Command {
   bool has_room() const { return kept_ < kKeptOutput && kept_by_all < kKeptByAll; }
 
   static inline size_t kept_by_all = 0;
+  static inline uint64_t last_mark = 0;
 
   std::string uid_;
+  const uint64_t mark_ = ++last_mark;
   pid_t pid_ = -1;
   int status_ = -1, in_ = -1, out_[2] = {-1, -1}, slave_ = -1;
   const bool terminal_;

@@ -31,9 +31,11 @@ std::string random_instance() {
 }
 }  // namespace
 
-Helper::Helper(int listener, int locks) : listener_(listener), locks_(locks), instance_(random_instance()) {
-  getrlimit(RLIMIT_NOFILE, &command_files_);
-  rlimit most = command_files_;
+Helper::Helper(int listener, int locks, uint32_t processes)
+    : listener_(listener), locks_(locks), instance_(random_instance()) {
+  limits_.processes = processes;
+  getrlimit(RLIMIT_NOFILE, &limits_.files);
+  rlimit most = limits_.files;
   most.rlim_cur = most.rlim_max;
   setrlimit(RLIMIT_NOFILE, &most);
 }
@@ -182,6 +184,7 @@ void Helper::read_control() {
     at += 4 + length;
   }
   in_.erase(0, at);
+  if (!condemned_.empty()) signal_trees(std::exchange(condemned_, {}), SIGKILL);
 }
 
 void Helper::write_control() {
@@ -240,8 +243,10 @@ bool Helper::handle(std::string_view frame) {
   } else if (kind == Kind::kAck) {
     command->acknowledge(offset);
   } else if (kind == Kind::kKill) {
-    if (signal > 0 && signal < NSIG && command->pid() > 1 && !command->ended())
-      signal_tree(command->pid(), signal);
+    if (signal == SIGKILL)
+      condemned_.push_back(command->tree());
+    else if (signal > 0 && signal < NSIG)
+      signal_trees({command->tree()}, signal);
   } else if (kind == Kind::kForget) {
     if (command->ended()) std::erase_if(commands_, [&](const auto& each) { return each.get() == command; });
   } else {
@@ -284,7 +289,7 @@ bool Helper::on_spawn(Reader& body) {
   size_t stdin_bytes = request.stdin_bytes.size();
   for (const auto& command : commands_) stdin_bytes += command->stdin_left();
   const bool too_many = commands_.size() >= kMaxCommands || stdin_bytes > kStdinMost;
-  commands_.push_back(std::make_unique<Command>(std::move(request), command_files_, too_many));
+  commands_.push_back(std::make_unique<Command>(std::move(request), limits_, too_many));
   return true;
 }
 

@@ -13,8 +13,8 @@ namespace nodus::helper {
 
 class Helper {
  public:
-  // `listener` is bound and listening; `locks` serialises file writers.
-  Helper(int listener, int locks);
+  // `listener` is bound and listening; `locks` serialises file writers; `processes`: SpawnLimits.
+  Helper(int listener, int locks, uint32_t processes);
   [[noreturn]] void run();
 
  private:
@@ -45,12 +45,13 @@ class Helper {
   Command* find(std::string_view uid);
 
   const int listener_, locks_;
-  rlimit command_files_{};
+  SpawnLimits limits_;
   std::string instance_;
   std::vector<Stranger> strangers_;
   std::vector<Worker> workers_;
   std::vector<std::unique_ptr<Command>> commands_;
-  size_t turn_of_ = 0;  // whose output goes first
+  std::vector<Tree> condemned_;  // to be killed when what has arrived is read
+  size_t turn_of_ = 0;           // whose output goes first
 
   int control_ = -1;
   std::string in_, out_;

@@ -1,8 +1,10 @@
-// nodus-helper SOCKET: PID 1 of a Sandbox. Static, without configuration and environment.
+// nodus-helper SOCKET [PROCESSES]: PID 1 of a Sandbox. Static, without configuration and environment.
+// PROCESSES: how many the commands may start, besides themselves, where the machine does not count them.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -56,5 +58,6 @@ int main(int argc, char** argv) {
   if (listener < 0) return fail("cannot listen");
   const int locks = memfd_create("locks", MFD_CLOEXEC);
   if (locks < 0) return fail("cannot make the lock file");
-  nodus::helper::Helper(listener, locks).run();
+  const int processes = argc > 2 ? atoi(argv[2]) : 0;
+  nodus::helper::Helper(listener, locks, processes > 0 ? static_cast<uint32_t>(processes) : 0).run();
 }

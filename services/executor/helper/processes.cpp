@@ -6,13 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace nodus::helper {
 namespace {
 constexpr int kMostRounds = 64;
+constexpr uint64_t kMarkBase = uint64_t{1} << 60;  // bytes: no program comes near
 
 bool read_entry(pid_t pid, ProcessEntry& entry) {
   char path[64], text[1024];
@@ -32,25 +36,57 @@ bool read_entry(pid_t pid, ProcessEntry& entry) {
   return true;
 }
 
+// 0: none.
+uint64_t mark_of(pid_t pid) {
+  char path[64], text[2048];
+  snprintf(path, sizeof path, "/proc/%d/limits", pid);
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  size_t size = 0;
+  for (ssize_t got; size < sizeof text - 1 && (got = read(fd, text + size, sizeof text - 1 - size)) > 0;)
+    size += static_cast<size_t>(got);
+  close(fd);
+  text[size] = 0;
+  const char* line = strstr(text, "Max resident set");
+  unsigned long long soft = 0, hard = 0;
+  const bool known = line && sscanf(line, "Max resident set %llu %llu", &soft, &hard) == 2;
+  return known && hard > kMarkBase ? hard - kMarkBase : 0;
+}
+
 bool contains(const std::vector<pid_t>& pids, pid_t pid) {
   return std::find(pids.begin(), pids.end(), pid) != pids.end();
 }
 
-// Adds to `members` whoever belongs to the tree; answers how many are new.
-size_t grow(pid_t root, std::vector<pid_t>& members) {
-  const auto all = list_processes();
-  const size_t before = members.size();
-  for (size_t last = before + 1; last != members.size();) {  // until nothing is added
-    last = members.size();
-    for (const auto& entry : all) {
-      if (!entry.live || entry.pid == getpid() || contains(members, entry.pid)) continue;
-      if (entry.pid == root || entry.session == root || entry.group == root || entry.parent == root ||
-          contains(members, entry.parent))
-        members.push_back(entry.pid);
-    }
+struct Hunt {
+  std::unordered_set<pid_t> roots, members;
+  std::unordered_set<uint64_t> marks;
+  std::unordered_map<pid_t, uint64_t> seen;  // marks of those looked at
+
+  bool is_marked(pid_t pid) {
+    auto known = seen.find(pid);
+    if (known == seen.end()) known = seen.emplace(pid, mark_of(pid)).first;
+    return marks.contains(known->second);
   }
-  return members.size() - before;
-}
+  bool belongs(const ProcessEntry& entry) {
+    return roots.contains(entry.pid) || roots.contains(entry.session) || roots.contains(entry.group) ||
+           roots.contains(entry.parent) || members.contains(entry.parent) || is_marked(entry.pid);
+  }
+  // Adds whoever belongs to the trees, and answers who is new.
+  std::vector<pid_t> grow() {
+    const auto all = list_processes();
+    std::vector<pid_t> found;
+    for (size_t last = 1; last > 0;) {  // until nothing is added
+      last = 0;
+      for (const auto& entry : all) {
+        if (!entry.live || entry.pid == getpid() || members.contains(entry.pid) || !belongs(entry)) continue;
+        members.insert(entry.pid);
+        found.push_back(entry.pid);
+        ++last;
+      }
+    }
+    return found;
+  }
+};
 }  // namespace
 
 std::vector<ProcessEntry> list_processes() {
@@ -67,19 +103,25 @@ std::vector<ProcessEntry> list_processes() {
   return entries;
 }
 
-void signal_tree(pid_t root, int signal) {
-  if (root <= 1) return;
-  std::vector<pid_t> members;
-  if (signal == SIGKILL) {
-    for (int round = 0; round < kMostRounds; ++round) {
-      const size_t known = members.size();
-      if (grow(root, members) == 0) break;
-      for (size_t i = known; i < members.size(); ++i) kill(members[i], SIGSTOP);
-    }
-  } else {
-    grow(root, members);
+void set_mark(uint64_t mark) {
+  const rlimit limit{kMarkBase + mark, kMarkBase + mark};
+  setrlimit(RLIMIT_RSS, &limit);  // without it the tree is found by its parents
+}
+
+void signal_trees(const std::vector<Tree>& trees, int signal) {
+  Hunt hunt;
+  for (const auto& tree : trees) {
+    if (tree.root <= 1) continue;
+    hunt.roots.insert(tree.root);
+    hunt.marks.insert(tree.mark);
   }
-  for (pid_t pid : members) kill(pid, signal);
+  if (hunt.roots.empty()) return;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const auto found = hunt.grow();
+    if (found.empty() || signal != SIGKILL) break;
+    for (const pid_t pid : found) kill(pid, SIGSTOP);
+  }
+  for (const pid_t pid : hunt.members) kill(pid, signal);
 }
 
 uint32_t count_live(const std::vector<pid_t>& except) {

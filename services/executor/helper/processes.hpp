@@ -15,10 +15,20 @@ struct ProcessEntry {
 
 std::vector<ProcessEntry> list_processes();
 
-// Sends `signal` to `root`, to its session and process group, and to all that descend from any of them.
-// SIGKILL first stops every member found until a look finds no new one, so that a tree which forks as fast as
-// it can is caught whole. Bounded in rounds.
-void signal_tree(pid_t root, int signal);
+// A command is marked by a limit that does nothing (RLIMIT_RSS) and that its descendants inherit, whatever
+// they execute and whoever becomes their parent. It takes a program that lowers this very limit to lose it.
+void set_mark(uint64_t mark);  // of the calling process
+
+struct Tree {  // of one command
+  pid_t root = 0;
+  uint64_t mark = 0;
+};
+
+// Sends `signal` to the roots, to their sessions and process groups, to all that bear their marks, and to all
+// that descend from any of them. SIGKILL first stops every member found until a look finds no new one, so
+// that a tree which forks as fast as it can is caught whole. Bounded in rounds; a round looks at each process
+// once, however many trees there are.
+void signal_trees(const std::vector<Tree>& trees, int signal);
 
 // Live processes other than the caller and `except`.
 uint32_t count_live(const std::vector<pid_t>& except);

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "services/executor/helper/processes.hpp"
 #include "services/executor/helper/terminal.hpp"
 #include "services/executor/helper/walk.hpp"
 
@@ -112,8 +113,8 @@ int enter(const char* directory) {
   return refused_place(at) ? EXDEV : 0;
 }
 
-[[noreturn]] void run_child(const SpawnRequest& request, const Plan& plan, const rlimit& files,
-                            const Pipes& pipes) {
+[[noreturn]] void run_child(const SpawnRequest& request, const Plan& plan, const SpawnLimits& limits,
+                            uint64_t mark, const Pipes& pipes) {
   // Above the standard descriptors, so that they can be replaced without care for the order.
   const int slave = pipes.terminal.slave;
   int status = fcntl(pipes.status[1], F_DUPFD_CLOEXEC, 16);
@@ -137,7 +138,12 @@ int enter(const char* directory) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  setrlimit(RLIMIT_NOFILE, &files);
+  setrlimit(RLIMIT_NOFILE, &limits.files);
+  if (limits.processes > 0) {
+    const rlimit processes{limits.processes, limits.processes};
+    if (setrlimit(RLIMIT_NPROC, &processes) < 0) give_up(status, Stage::kUser, errno);
+  }
+  set_mark(mark);
   umask(022);
   drop_privileges(request, status);
   if (const int fault = enter(plan.directory)) give_up(status, Stage::kDirectory, fault);
@@ -154,7 +160,7 @@ void close_from(int first) {
   for (rlim_t fd = first; fd < files.rlim_cur && fd < 65536; ++fd) close(static_cast<int>(fd));
 }
 
-StartFault spawn(const SpawnRequest& request, const rlimit& files, Spawned& spawned) {
+StartFault spawn(const SpawnRequest& request, const SpawnLimits& limits, uint64_t mark, Spawned& spawned) {
   Pipes pipes;
   if (request.argv.empty()) return {Stage::kExec, ENOENT};
   if (request.user == 0) return {Stage::kUser, EPERM};
@@ -169,7 +175,7 @@ StartFault spawn(const SpawnRequest& request, const rlimit& files, Spawned& spaw
   // Never vfork: from its change of user on, the child can be stopped by other processes of that user, and
   // PID 1 would wait for it.
   const pid_t pid = fork();
-  if (pid == 0) run_child(request, plan, files, pipes);
+  if (pid == 0) run_child(request, plan, limits, mark, pipes);
   if (pid < 0) return {Stage::kFork, errno};
   spawned.pid = pid;
   spawned.status = give(pipes.status[0]);

@@ -1,5 +1,5 @@
 // Starts one command as the Sandbox's user: its own session, in a terminal if asked for, no capabilities, no
-// new privileges, only descriptors 0 to 2. How many processes it may have is the container's limit.
+// new privileges, only descriptors 0 to 2.
 #pragma once
 
 #include <sys/resource.h>
@@ -24,6 +24,12 @@ struct SpawnRequest {
   uint16_t rows = 0, columns = 0;  // of the terminal; 0: 24 and 80
 };
 
+// What every command is started with.
+struct SpawnLimits {
+  rlimit files{};
+  uint32_t processes = 0;  // that a command may start, all commands of the user together; 0: no limit here
+};
+
 struct StartFault {  // written by the child to the status pipe when it cannot exec
   Stage stage = Stage::kNone;
   int32_t error = 0;
@@ -38,7 +44,8 @@ struct Spawned {
   int slave = -1;         // of a terminal: to be closed when the command has it open
 };
 
-StartFault spawn(const SpawnRequest& request, const rlimit& files, Spawned& spawned);
+// `mark`: unlike that of any other command; all that descends from it bears the mark (processes.hpp).
+StartFault spawn(const SpawnRequest& request, const SpawnLimits& limits, uint64_t mark, Spawned& spawned);
 
 // Closes every descriptor from `first` on.
 void close_from(int first);

@@ -58,6 +58,7 @@ void SlotProcesses::settle(Command& command, CommandEnd end) {
   (void)save(command);
   --live_;
   live_terminals_ -= record.terminal;
+  make_room_for_commands();
   command.input.clear();
   last_activity_ = clock_.now();
   ended_.push_back(record.uid);
@@ -185,12 +186,16 @@ void SlotProcesses::ended(std::string_view uid, const HelperEnd& end) {
   forget(std::string(uid));
 }
 
+void SlotProcesses::condemn(Command& command, const std::string& reason) {
+  command.kill_due = clock_.boot() + limits_.kill_again;
+  if (!command.record.kill_reason.empty()) return;
+  command.record.kill_reason = reason;
+  (void)save(command);
+}
+
 void SlotProcesses::order_kill(Command& command, const std::string& reason) {
   if (command.record.ended) return;
-  if (command.record.kill_reason.empty()) {
-    command.record.kill_reason = reason;
-    (void)save(command);
-  }
+  condemn(command, reason);
   send_kill(command);
 }
 

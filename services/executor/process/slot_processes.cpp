@@ -1,10 +1,13 @@
 #include "services/executor/process/slot_processes.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 #include "libs/telemetry/failpoint.hpp"
+#include "libs/telemetry/log.hpp"
 
 namespace nodus::executor {
 namespace fs = std::filesystem;
@@ -40,6 +43,18 @@ fs::path SlotProcesses::record_path(const std::string& uid) const {
 }
 fs::path SlotProcesses::output_path(const std::string& uid) const {
   return slot_.directory / "process" / "output" / uid;
+}
+
+// Under runc one count holds for all: the limit for the Sandbox, and one for each command.
+void SlotProcesses::make_room_for_commands() const {
+  if (slot_.tasks_limit.empty()) return;
+  const int fd = ::open(slot_.tasks_limit.c_str(), O_WRONLY | O_CLOEXEC);
+  const std::string text = std::to_string(kSandboxProcesses + live_);
+  // Without it a command may end as StartFailed, and says why.
+  if (fd < 0 || write(fd, text.data(), text.size()) < 0)
+    log::warn("process.tasks_limit_failed",
+              {{"sandbox", slot_.key.sandbox.str()}, {"errno", std::to_string(errno)}});
+  if (fd >= 0) ::close(fd);
 }
 
 Result<void> SlotProcesses::load() {
@@ -162,6 +177,7 @@ Result<void> SlotProcesses::start(const CommandRequest& request) {
   commands_[request.uid] = command;
   ++live_;
   live_terminals_ += request.terminal;
+  make_room_for_commands();
   last_activity_ = clock_.now();
   command->sent = client_->offer(command->spawn_frame);  // or on_time() and connected() offer it again
   client_->wake();
@@ -172,7 +188,12 @@ Result<CommandView> SlotProcesses::view(const std::string& uid) const {
   std::lock_guard hold(mutex_);
   const auto command = find(uid);
   if (!command) return fail(Code::kNotFound, "NotFound", "There is no such command.");
-  return CommandView{uid, command->record.name, command->output, command->record.ended, command->record.end};
+  return CommandView{uid,
+                     command->record.name,
+                     command->output,
+                     command->record.started_at != Instant{},
+                     command->record.ended,
+                     command->record.end};
 }
 
 Result<std::shared_ptr<void>> SlotProcesses::begin_file_request() {
@@ -222,9 +243,10 @@ Result<void> SlotProcesses::end_all(const std::string& reason, Millis patience) 
     if (!settled_.wait_until(hold, deadline, [&] { return file_requests_ == 0; }))
       return fail(Code::kDeadlineExceeded, "FileRequestsRunning", "A file request is still under way.");
     for (auto& [uid, command] : commands_)
-      if (!command->record.ended) order_kill(*command, reason);
+      if (!command->record.ended) condemn(*command, reason);
     client = client_;
     if (!client) return {};
+    client->wake();  // for those that are not sent yet
   }
   for (;;) {
     auto count = client->kill_all(left());

@@ -34,7 +34,8 @@ struct CommandView {
   std::string uid;
   std::string name;
   std::shared_ptr<OutputFile> output;  // null: no longer kept
-  bool ended = false;                  // then `end` is set and nothing will be added to the output
+  bool started = false;
+  bool ended = false;  // then `end` is set and nothing will be added to the output
   CommandEnd end;
 };
 
@@ -103,7 +104,8 @@ class SlotProcesses final : private HelperListener {
   EndReport report_of(const Command& command, const CommandEnd& end) const;
   void forget(const std::string& uid);
   bool unsent(const Command& command) const { return !command.spawn_frame.empty() && !command.sent; }
-  void offer(Command& command);  // ends it when it was killed before it was sent
+  void offer(Command& command);                               // ends it when it was killed before it was sent
+  void condemn(Command& command, const std::string& reason);  // it is killed for that, if not for another
   void order_kill(Command& command, const std::string& reason);
   void send_kill(Command& command);
   Result<CommandPtr> running(const std::string& uid) const;
@@ -111,6 +113,7 @@ class SlotProcesses final : private HelperListener {
   void push_input(Command& command);
   void resume_input(Command& command, uint64_t helper_has);
   void prune();
+  void make_room_for_commands() const;
 
   Result<void> load();
   void refuse_new();  // with mutex_ held

@@ -62,11 +62,13 @@ int run(const std::vector<std::string>& argv, const fs::path& log) {
 // As a node limits the processes of a Sandbox.
 std::string bundle_config(const fs::path& directory, const std::string& cgroup, Runtime runtime) {
   const std::string limit =
-      runtime == Runtime::kRunsc ? R"(,{"type":"RLIMIT_NPROC","hard":256,"soft":256})" : "";
+      runtime == Runtime::kRunsc ? R"(,{"type":"RLIMIT_NPROC","hard":2048,"soft":2048})" : "";
+  const std::string processes = runtime == Runtime::kRunsc ? R"(,"256")" : "";
   const std::string caps = R"(["CAP_SETUID","CAP_SETGID","CAP_KILL","CAP_SETPCAP"])";
   const std::string safe = R"("nosuid","noexec","nodev")";
   return R"({"ociVersion":"1.0.2","hostname":"box","process":{"terminal":false,"user":{"uid":0,"gid":0},
-"args":["/.nodus/helper","/.run/helper.sock"],"env":[],"cwd":"/","noNewPrivileges":true,
+"args":["/.nodus/helper","/.run/helper.sock")" +
+         processes + R"(],"env":[],"cwd":"/","noNewPrivileges":true,
 "capabilities":{"bounding":)" +
          caps + R"(,"effective":)" + caps + R"(,"permitted":)" + caps + R"(},
 "rlimits":[{"type":"RLIMIT_NOFILE","hard":8192,"soft":1024})" +
@@ -164,6 +166,13 @@ void Sandbox::start() {
   if (up) return;
   run({"cat", (directory_ / "log").string()}, "/dev/stderr");
   missing(std::string("The helper did not come up under ") + to_text(runtime_) + ".");
+}
+
+fs::path Sandbox::tasks_limit() const {
+  if (runtime_ != Runtime::kRunc) return {};
+  for (const char* root : {"/sys/fs/cgroup/pids", "/sys/fs/cgroup"})
+    if (const auto file = fs::path(root) / id_ / "pids.max"; fs::exists(file)) return file;
+  missing("This test needs the container's cgroup, which counts its processes.");
 }
 
 int Sandbox::exec(const std::vector<std::string>& argv) const {

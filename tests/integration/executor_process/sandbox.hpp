@@ -29,6 +29,7 @@ class Sandbox {
   // Where the Sandbox's user may write, as the host sees it and as the Sandbox does.
   std::filesystem::path workspace() const;
   std::string inside() const;
+  std::filesystem::path tasks_limit() const;             // as SlotView's
   int exec(const std::vector<std::string>& argv) const;  // the runtime's own exec; its wait status
 
  private:

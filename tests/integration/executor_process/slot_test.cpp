@@ -25,6 +25,7 @@ class SlotTest : public testing::TestWithParam<Runtime> {
     view.uid = view.gid = test::kUser;
     view.env = {"PATH=/bin:/usr/bin", "HOME=" + sandbox->inside(), "KIND=image"};
     view.working_dir = sandbox->inside();
+    view.tasks_limit = sandbox->tasks_limit();
     start_node();
   }
   void TearDown() override { stop_node(); }
@@ -126,6 +127,30 @@ TEST_P(SlotTest, KillsAtTheTimeout) {
   EXPECT_TRUE(test::eventually([&] { return !processes->activity(view.key).busy; }));
 }
 
+// Whoever became their parent, whatever session they made.
+TEST_P(SlotTest, TheTimeoutEndsDaemonsOfTheCommandToo) {
+  auto other = request({"sh", "-c", "(setsid sleep 1000 >/dev/null 2>&1 &) ; exec sleep 1000"});
+  start(other);
+  auto asked = request({"sh", "-c",
+                        "(setsid sh -c '(setsid sleep 1001 &) ; exec sleep 1001' >/dev/null 2>&1 &) ; echo "
+                        "on; exec sleep 1000"});
+  asked.timeout = Millis(1'500);
+  const auto end = end_of(start(asked));
+  EXPECT_EQ(end.reason, "DeadlineExceeded");
+  const auto seen = [&](const char* what) {
+    const auto look = sh(std::string("ps -o args 2>/dev/null | grep -c '^sleep ") + what + "'");
+    end_of(look);
+    return output_of(look);
+  };
+  if (GetParam() != Runtime::kPlain) {  // where /proc is that of the Sandbox
+    EXPECT_EQ(seen("1001"), "0\n");
+    EXPECT_EQ(seen("1000"), "2\n");  // another command's are not touched
+  }
+  ASSERT_TRUE(processes->find(view.key)->cancel(other.uid).has_value());
+  EXPECT_EQ(end_of(other.uid).reason, "Cancelled");
+  EXPECT_TRUE(test::eventually([&] { return !processes->activity(view.key).busy; }));
+}
+
 TEST_P(SlotTest, CutsOutputAtTheLimit) {
   stop_node();
   limits.output_bytes = 300'000;
@@ -216,6 +241,31 @@ TEST_P(SlotTest, RefusesTooManyCommandsAtOnce) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, Code::kTooManyRequests);
   EXPECT_TRUE(processes->end_all(view.key, "ParentStopped", Seconds(20)).has_value());
+}
+
+// All of them run, and each may still be given input, signals and an end.
+TEST_P(SlotTest, RunsAThousandAndTwentyFourAtOnce) {
+  std::vector<std::string> uids;
+  for (int i = 0; i < 1024; ++i) uids.push_back(start(request({"sleep", "1000"})));
+  const auto refused = processes->find(view.key)->start(request({"true"}));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kTooManyRequests);
+  EXPECT_EQ(refused.error().reason, "TooManyRequests");
+  const auto slot = processes->find(view.key);
+  const auto all_started = [&] {
+    return std::all_of(uids.begin(), uids.end(), [&](const auto& uid) {
+      const auto view = slot->view(uid);
+      return view && view->started && !view->ended;
+    });
+  };
+  ASSERT_TRUE(test::eventually(all_started, 120)) << state(uids.back()).end.message;
+  ASSERT_TRUE(slot->cancel(uids[500]).has_value());
+  EXPECT_EQ(end_of(uids[500]).reason, "Cancelled");
+  const auto next = sh("sleep 0.01; echo there is room");  // that starts another process
+  EXPECT_EQ(end_of(next).reason, "") << end_of(next).message;
+  EXPECT_TRUE(test::eventually(
+      [&] { return processes->end_all(view.key, "ParentStopped", Seconds(60)).has_value(); }));
+  EXPECT_EQ(end_of(uids[0]).reason, "ParentStopped");
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtimes, SlotTest,

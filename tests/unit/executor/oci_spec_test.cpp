@@ -26,7 +26,7 @@ TEST(OciSpec, LimitsAreTheShape) {
   EXPECT_EQ(resources.at("cpu").at("period"), 100'000);
   EXPECT_EQ(resources.at("memory").at("limit"), 1 << 30);
   EXPECT_EQ(resources.at("memory").at("swap"), 1 << 30) << "memory and swap together";
-  EXPECT_EQ(resources.at("pids").at("limit"), 1024);
+  EXPECT_EQ(resources.at("pids").at("limit"), 4096);
   EXPECT_EQ(spec(false).at("linux").at("resources").at("pids").at("limit"), 256);
 }
 

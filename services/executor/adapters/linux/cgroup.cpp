@@ -64,6 +64,11 @@ Result<void> Cgroup::set_cpu(const std::string& name, int64_t cpu_milli) const {
   return linux::write_file(kRoot / "cpu" / group / "cpu.cfs_quota_us", quota);
 }
 
+fs::path Cgroup::tasks_limit(const std::string& name) const {
+  const auto group = fs::path(parent_.substr(1)) / name;
+  return (is_v2() ? kRoot / group : kRoot / "pids" / group) / "pids.max";
+}
+
 static void kill_members(const fs::path& group) {
   auto members = linux::read_file(group / "cgroup.procs");
   if (!members) return;

@@ -17,6 +17,7 @@ class Cgroup {
   explicit Cgroup(std::string parent);  // "/nodus-n1a2b3c"
   Result<void> check() const;           // CPU, memory and process limits can be set here
   Result<void> set_cpu(const std::string& name, int64_t cpu_milli) const;
+  std::filesystem::path tasks_limit(const std::string& name) const;  // a file
   // Kills what is still in the group of `name` and removes it; also when it was never there.
   Result<void> remove(const std::string& name) const;
   Result<void> remove_all() const;  // the parent with all below

@@ -168,7 +168,9 @@ Result<SlotView> LinuxHost::view(const SlotRecord& slot) {
                 .uid = image->uid,
                 .gid = image->gid,
                 .env = image->env,
-                .working_dir = order.working_dir.empty() ? kWorkspace : order.working_dir};
+                .working_dir = order.working_dir.empty() ? kWorkspace : order.working_dir,
+                .tasks_limit = {}};
+  if (runtime_->name() == "runc") view.tasks_limit = cgroup_.tasks_limit(order.key.text());
   if (!has(view.env, "HOME")) view.env.push_back(std::string("HOME=") + kWorkspace);
   if (!has(view.env, "PATH"))
     view.env.push_back("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");

@@ -8,12 +8,14 @@
 #include <algorithm>
 
 #include "services/executor/adapters/linux/cgroup.hpp"
+#include "services/executor/app/ports.hpp"
 
 namespace nodus::executor {
 namespace json = boost::json;
 
-static constexpr int kProcesses = 256;           // spec 000: per Sandbox
-static constexpr int kGvisorHostTasks = 1024;    // systrap: about 2.1 host tasks a process, and 25
+// systrap: about 2.1 host tasks a process, and 25; kSandboxProcesses and 1,024 commands
+static constexpr int kGvisorHostTasks = 4096;
+static constexpr int kHelperChildren = 2048;     // commands and file requests: the helper bounds both
 static constexpr int64_t kStartCpuMilli = 2000;  // until Host::limit_cpu, which comes before any command
 
 static json::object bind(const char* destination, const std::filesystem::path& source, const char* mode) {
@@ -58,12 +60,17 @@ static json::object process(const BundleInput& input) {
   // CAP_SETPCAP: to empty the bounding set of commands; it gives nothing that is not in the set already.
   const json::array capabilities{"CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SETPCAP"};
   json::array limits{rlimit("RLIMIT_NOFILE", 8192), rlimit("RLIMIT_CORE", 0), rlimit("RLIMIT_RTPRIO", 0)};
-  // Inside gVisor the limit counts this Sandbox's processes and a fork bomb gets EAGAIN. Under runc it would
-  // count the user's processes on the whole machine; there the cgroup counts.
-  if (input.gvisor) limits.push_back(rlimit("RLIMIT_NPROC", kProcesses));
+  // Inside gVisor the limit counts what this Sandbox's commands start, not the commands, and a fork bomb gets
+  // EAGAIN: the helper sets it for each command. Under runc it would count the user's processes on the whole
+  // machine; there the cgroup counts, and nodusd adds each command that runs (SlotView::tasks_limit).
+  json::array args{"/.nodus/helper", "/.run/helper.sock"};
+  if (input.gvisor) {
+    limits.push_back(rlimit("RLIMIT_NPROC", kHelperChildren));
+    args.push_back(json::string(std::to_string(kSandboxProcesses)));
+  }
   return {{"terminal", false},
           {"user", {{"uid", 0}, {"gid", 0}}},
-          {"args", {"/.nodus/helper", "/.run/helper.sock"}},
+          {"args", args},
           {"env", {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}},
           {"cwd", "/"},
           {"capabilities",
@@ -150,7 +157,7 @@ static json::object resources(const BundleInput& input) {
            {{"quota", std::max(shape.cpu_milli, kStartCpuMilli) * kCpuPeriodUs / 1000},
             {"period", kCpuPeriodUs}}},
           {"memory", {{"limit", shape.memory_bytes}, {"swap", shape.memory_bytes}}},  // together: no swap
-          {"pids", {{"limit", input.gvisor ? kGvisorHostTasks : kProcesses}}}};
+          {"pids", {{"limit", input.gvisor ? kGvisorHostTasks : kSandboxProcesses}}}};
 }
 
 std::string bundle_json(const BundleInput& input) {
