@@ -108,8 +108,7 @@ Result<http::Response> Api::call(http::ClientRequest request,
   if (request.method != "GET" && !request.headers.get("Idempotency-Key"))
     request.headers.set("Idempotency-Key", random_uuid());
   const Micros begun = console_.clock->boot();
-  Progress progress(console_,
-                    waiting_for.empty() ? "the server does not answer yet; trying again" : waiting_for);
+  Progress progress(console_, waiting_for.empty() ? "the server is away or busy; trying again" : waiting_for);
   for (attempts_ = 1;; ++attempts_) {
     if (prepare) prepare(request);
     Result<http::Response> answer = attempt(request);

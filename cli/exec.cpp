@@ -58,7 +58,7 @@ class Run {
         }),
         since_(console_.clock->boot()),
         starting_(console_, fmt::format("sandboxes/{} is starting; waiting for it", sandbox)),
-        away_(console_, "the server does not answer yet; trying again") {
+        away_(console_, "the server is away or busy; trying again") {
     request_.method = "POST";
     request_.headers.set("Content-Type", "application/json");
     request_.headers.set("Accept", "application/x-ndjson");
@@ -88,7 +88,10 @@ class Run {
       api_.heed_signals(false);  // this call heeds them itself
       const auto answer = api_.attempt(request_);
       if (frames_.end()) return finish(console_, frames_);
-      if (reader_left_) return 128 + SIGPIPE;
+      if (reader_left_) {  // as a command whose pipe broke
+        (void)cancel_command(api_, process_, sandbox_, command_);
+        return 128 + SIGPIPE;
+      }
       if (malformed_)
         return report(
             console_,

@@ -49,7 +49,7 @@ int logs(Api& api, const LogFlags& flags) {
     reader_left |= !out.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
   });
   Micros since = console.clock->boot();
-  Progress away(console, "the server does not answer yet; trying again");
+  Progress away(console, "the server is away or busy; trying again");
   http::ClientRequest request;
   request.headers.set("Accept", "application/x-ndjson");
   request.total_time = Millis(0);

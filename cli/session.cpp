@@ -123,7 +123,7 @@ class Session {
         since_(console_.clock->boot()),
         starting_(console_, fmt::format("sandboxes/{} is starting; waiting for it", options.sandbox),
                   options.starting),
-        away_(console_, "the server does not answer yet; trying again") {}
+        away_(console_, "the server is away or busy; trying again") {}
 
   Result<End> run() {
     const DeferredSignals deferred;
@@ -187,7 +187,10 @@ class Session {
         if (status_) return std::move(*status_);
         return fail(Code::kUnavailable, "ConnectionLost", "The connection ended before the command did.");
       }
-      if (!take(**message)) return fail(Code::kUnavailable, "ReaderLeft", "");
+      if (!take(**message)) {  // as a command whose pipe broke
+        (void)cancel_command(api_, process_, options_.sandbox, options_.command);
+        return fail(Code::kUnavailable, "ReaderLeft", "");
+      }
       if (status_) {
         console_.out.flush();
         return std::move(*status_);

@@ -43,6 +43,13 @@ Result<Wanted> wanted_of(const std::string& text) {
       "--for is phase=Running, condition=Ready (or condition=Ready=False) or delete, not \"" + text + "\".");
 }
 
+// It will not get there by itself any more: waiting on would only take time.
+bool is_lost(const Target& target, const json::value& object, const Wanted& wanted) {
+  const std::string phase = lower(text_at(object, "status.phase"));
+  if (wanted.what == Wanted::What::kPhase && phase == lower(wanted.name)) return false;
+  return target.kind == Kind::kProcess ? phase == "ended" : phase == "failed" || phase == "terminating";
+}
+
 bool has_condition(const json::value& object, const Wanted& wanted) {
   const json::value* conditions = value_at(object, "status.conditions");
   if (!conditions || !conditions->is_array()) return false;
@@ -81,7 +88,8 @@ int wait(Api& api, const WaitFlags& flags) {
       const bool met = wanted->what == Wanted::What::kPhase
                            ? lower(text_at(object, "status.phase")) == lower(wanted->name)
                            : has_condition(object, *wanted);
-      return met ? Seen::kDone : Seen::kWaiting;
+      if (met) return Seen::kDone;
+      return is_lost(target, object, *wanted) ? Seen::kFailed : Seen::kWaiting;
     };
     if (const int code = wait_until(api, waiting); code != kOk) return code;
     console.out << singular(target.kind) << "/" << target.name << (goes ? " deleted\n" : " condition met\n");

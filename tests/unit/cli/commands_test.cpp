@@ -168,6 +168,28 @@ TEST_F(Cli, ExecStreamsAndReturnsTheCommandsCode) {
   EXPECT_EQ(err(), "oops\n");
 }
 
+TEST_F(Cli, ACommandThatNobodyReadsIsCancelled) {
+  std::string cancelled;
+  host_.stream("POST", kBase + "/sandboxes/hello/exec", [&](Exchange& exchange) -> Task<> {
+    co_await exchange.read_body(1000);
+    http::Headers headers;
+    headers.set("X-Nodus-Process", "sb-hello-7");
+    co_await exchange.begin(200, std::move(headers));
+    for (int i = 0; i < 600 && co_await exchange.write("{\"stream\":\"stdout\",\"offset\":" +
+                                                       std::to_string(2 * i) + ",\"data\":\"eQo=\"}\n");
+         ++i)
+      co_await pause(Millis(5));
+  });
+  on("POST", "/processes/sb-hello-7/cancel", [&](const Request&) {
+    cancelled = "sb-hello-7";
+    return http::json(202, "{}");
+  });
+  limit_output(3);
+  EXPECT_EQ(run({"exec", "sb/hello", "--", "yes"}), 141);
+  EXPECT_EQ(out(), "y\ny\ny\n");
+  EXPECT_EQ(cancelled, "sb-hello-7");
+}
+
 TEST_F(Cli, ExecWaitsForTheSandboxAndResumesWithoutLoss) {
   int calls = 0;
   std::vector<std::pair<std::string, std::string>> asked;  // key, offset

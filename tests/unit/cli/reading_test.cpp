@@ -110,6 +110,13 @@ TEST_F(Reading, WaitForConditionsDeletionAndNotForEver) {
   EXPECT_EQ(run({"wait", "sb/hello", "--for=condition=ready"}), 0);
 }
 
+TEST_F(Reading, WaitEndsWhenItCanNoLongerCome) {
+  on("GET", "/sandboxes/hello", [&](const Request&) { return sandbox(200, "Failed"); });
+  EXPECT_EQ(run({"wait", "sb/hello", "--for=phase=Running"}), 1);
+  EXPECT_THAT(err(), HasSubstr("sandboxes/hello is Failed: ImagePullFailed"));
+  EXPECT_EQ(run({"wait", "sb/hello", "--for=phase=Failed"}), 0);
+}
+
 TEST_F(Reading, WaitForTheEndOfOne) {
   on("GET", "/sandboxes/gone", [&](const Request&) { return error(Code::kNotFound, "NotFound"); });
   EXPECT_EQ(run({"wait", "sb/gone", "--for=delete"}), 0);
