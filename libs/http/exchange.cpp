@@ -1,6 +1,7 @@
 #include "libs/http/exchange.hpp"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include <charconv>
 #include <utility>
@@ -177,6 +178,12 @@ asio::awaitable<Result<void>> ServerExchange::finish() {
   finished_ = true;
   if (!chunked_ || head_) co_return Result<void>{};
   co_return sent(co_await stream_.write("0\r\n\r\n", limits_.body_idle_time));
+}
+
+bool ServerExchange::peer_left() {
+  char byte = 0;
+  const ssize_t got = recv(stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return broken_ || got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
 asio::awaitable<Result<void>> ServerExchange::run_blocking(std::function<void()> work) {

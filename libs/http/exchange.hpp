@@ -27,6 +27,7 @@ class ServerExchange final : public Exchange {
   boost::asio::awaitable<Result<void>> finish() override;
   boost::asio::awaitable<Result<void>> proxy(Upstream upstream) override;
   boost::asio::awaitable<Result<std::unique_ptr<WebSocket>>> upgrade(WebSocketOptions options) override;
+  bool peer_left() override;
   boost::asio::awaitable<Result<void>> run_blocking(std::function<void()> work) override;
 
   // For the connection.

@@ -78,6 +78,9 @@ class Exchange {
   // Makes a WebSocket of the connection. On an error the request is answered (400, or 426 for another
   // version) or the client has left.
   virtual boost::asio::awaitable<Result<std::unique_ptr<WebSocket>>> upgrade(WebSocketOptions options) = 0;
+  // The client closed its side of the connection, as far as is known without reading; for who streams and has
+  // nothing to write.
+  virtual bool peer_left() = 0;
 
   // Runs a blocking function on the worker pool. Unavailable/Overloaded when the pool's queue is full.
   virtual boost::asio::awaitable<Result<void>> run_blocking(std::function<void()> work) = 0;

@@ -47,6 +47,7 @@ json_lib::object details_of(const Error& error) {
     details["causes"] = std::move(causes);
   }
   if (error.retry_after_s) details["retryAfterSeconds"] = *error.retry_after_s;
+  details["docs"] = "docs/errors/" + error.reason + ".md";
   return details;
 }
 
@@ -95,6 +96,7 @@ void read_details(json_lib::object details, Error& error) {
     error.retry_after_s = static_cast<int>(std::clamp<int64_t>(seconds->get_int64(), 0, 86'400));
   details.erase("causes");
   details.erase("retryAfterSeconds");
+  details.erase("docs");
   if (!details.empty()) error.details_json = json_lib::serialize(details);
 }
 
@@ -119,7 +121,7 @@ Response status(const Error& error) {
   const int code = status_of(shown);
   json_lib::object body{{"kind", "Status"},    {"apiVersion", "v1"},       {"metadata", json_lib::object()},
                         {"status", "Failure"}, {"message", shown.message}, {"reason", shown.reason}};
-  if (json_lib::object details = details_of(shown); !details.empty()) body["details"] = std::move(details);
+  body["details"] = details_of(shown);
   body["code"] = code;
   Response response = json(code, json_lib::serialize(body) + "\n");
   if (shown.retry_after_s) response.headers.set("Retry-After", fmt::to_string(*shown.retry_after_s));

@@ -60,6 +60,8 @@ Result<void> read_path(std::string_view path, ParsedTarget& parsed) {
   if (path.empty() || path.front() != '/')
     return malformed("The request target does not begin with a slash.");
   path.remove_prefix(1);
+  // One slash at the end means nothing: Kubernetes' clients ask for "/apis/".
+  if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   while (!path.empty()) {
     const size_t slash = path.find('/');
     const std::string_view raw = path.substr(0, slash);
@@ -73,7 +75,6 @@ Result<void> read_path(std::string_view path, ParsedTarget& parsed) {
     parsed.segments.push_back(*segment);
     if (slash == std::string_view::npos) break;
     path.remove_prefix(slash + 1);
-    if (path.empty()) return malformed("The path ends with a slash.");
   }
   return {};
 }

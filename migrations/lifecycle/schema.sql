@@ -16,15 +16,17 @@ BEGIN
   RETURN QUERY SELECT ''::text, coalesce((SELECT max(c.position) FROM changes c), 1), 0::bigint, false, 0::bigint,
                       ''::bytea;
   IF cardinality(uids) > 0 THEN
-    RETURN QUERY SELECT s.uid, 0::bigint, s.generation, s.busy,
-        (SELECT count(*) FROM processes p WHERE p.sandbox_uid = s.uid AND NOT p.ended), h.state
-      FROM unnest(uids) AS u (uid) JOIN sandboxes s ON s.uid = u.uid JOIN heads h ON h.stream = 'sandbox/' || s.uid;
+    RETURN QUERY SELECT u.uid, 0::bigint, coalesce(t.generation, 1), coalesce(t.busy, false),
+        (SELECT count(*) FROM processes p WHERE p.sandbox_uid = u.uid AND NOT p.ended), h.state
+      FROM unnest(uids) AS u (uid)
+      LEFT JOIN sandbox_told t ON t.uid = u.uid
+      LEFT JOIN (sandboxes s JOIN heads h ON h.stream = 'sandbox/' || s.uid) ON s.uid = u.uid;
   END IF;
 END $$;
 
 ALTER FUNCTION lifecycle.changes_begin(uids text[]) OWNER TO lifecycle;
 
-CREATE FUNCTION lifecycle.changes_write(now_us bigint, c_position bigint[], c_project text[], c_resource text[], c_type text[], c_object text[], c_was text[], s_uid text[], s_version bigint[], s_generation bigint[], s_busy integer[], s_phase text[], s_labels text[], p_uid text[], p_version bigint[]) RETURNS void
+CREATE FUNCTION lifecycle.changes_write(now_us bigint, c_position bigint[], c_project text[], c_resource text[], c_type text[], c_object text[], c_was text[], s_uid text[], s_version bigint[], s_generation bigint[], s_busy integer[], s_own integer[], s_phase text[], s_labels text[], s_gone text[], p_uid text[], p_version bigint[]) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
@@ -35,16 +37,22 @@ BEGIN
     SELECT u.n, u.p, u.r, u.t, now_us, u.o, u.w
     FROM unnest(c_position, c_project, c_resource, c_type, c_object, c_was) AS u (n, p, r, t, o, w);
   IF cardinality(s_uid) > 0 THEN
-    UPDATE sandboxes s SET resource_version = u.v, generation = u.g, busy = u.b <> 0, phase = u.p, labels = u.l::jsonb
-      FROM unnest(s_uid, s_version, s_generation, s_busy, s_phase, s_labels) AS u (uid, v, g, b, p, l)
-      WHERE s.uid = u.uid;
+    INSERT INTO sandbox_told AS k (uid, resource_version, generation, busy)
+      SELECT u.uid, u.v, u.g, u.b <> 0 FROM unnest(s_uid, s_version, s_generation, s_busy) AS u (uid, v, g, b)
+      ON CONFLICT (uid) DO UPDATE
+        SET resource_version = excluded.resource_version, generation = excluded.generation, busy = excluded.busy;
+    UPDATE sandboxes s SET phase = u.p, labels = u.l::jsonb
+      FROM unnest(s_uid, s_own, s_phase, s_labels) AS u (uid, own, p, l) WHERE s.uid = u.uid AND u.own <> 0;
+  END IF;
+  IF cardinality(s_gone) > 0 THEN
+    DELETE FROM sandbox_told k WHERE k.uid = ANY (s_gone);
   END IF;
   IF cardinality(p_uid) > 0 THEN
     UPDATE processes p SET resource_version = u.v FROM unnest(p_uid, p_version) AS u (uid, v) WHERE p.uid = u.uid;
   END IF;
 END $$;
 
-ALTER FUNCTION lifecycle.changes_write(now_us bigint, c_position bigint[], c_project text[], c_resource text[], c_type text[], c_object text[], c_was text[], s_uid text[], s_version bigint[], s_generation bigint[], s_busy integer[], s_phase text[], s_labels text[], p_uid text[], p_version bigint[]) OWNER TO lifecycle;
+ALTER FUNCTION lifecycle.changes_write(now_us bigint, c_position bigint[], c_project text[], c_resource text[], c_type text[], c_object text[], c_was text[], s_uid text[], s_version bigint[], s_generation bigint[], s_busy integer[], s_own integer[], s_phase text[], s_labels text[], s_gone text[], p_uid text[], p_version bigint[]) OWNER TO lifecycle;
 
 CREATE FUNCTION lifecycle.log_append(h_stream text[], h_version bigint[], h_state_version integer[], h_state bytea[], unused_streams text[], k_key text[], k_hash text[], k_answer bytea[], unused_keys text[], parts integer[], now_us bigint, e_part integer[], e_offset bigint[], e_stream text[], e_version bigint[], e_type text[], e_payload bytea[]) RETURNS TABLE(base_partition integer, base_position bigint)
     LANGUAGE plpgsql
@@ -426,6 +434,15 @@ CREATE TABLE lifecycle.sandbox_env (
 
 ALTER TABLE lifecycle.sandbox_env OWNER TO lifecycle;
 
+CREATE TABLE lifecycle.sandbox_told (
+    uid text NOT NULL COLLATE pg_catalog."C",
+    resource_version bigint NOT NULL,
+    generation bigint NOT NULL,
+    busy boolean NOT NULL
+);
+
+ALTER TABLE lifecycle.sandbox_told OWNER TO lifecycle;
+
 CREATE TABLE lifecycle.sandbox_usage (
     uid text NOT NULL COLLATE pg_catalog."C",
     epoch bigint NOT NULL,
@@ -443,9 +460,6 @@ CREATE TABLE lifecycle.sandboxes (
     name text NOT NULL COLLATE pg_catalog."C",
     epoch bigint DEFAULT 0 NOT NULL,
     released_at_us bigint,
-    resource_version bigint DEFAULT 0 NOT NULL,
-    generation bigint DEFAULT 1 NOT NULL,
-    busy boolean DEFAULT false NOT NULL,
     phase text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
     labels jsonb DEFAULT '{}'::jsonb NOT NULL
 );
@@ -523,6 +537,9 @@ ALTER TABLE ONLY lifecycle.relay_offsets
 
 ALTER TABLE ONLY lifecycle.sandbox_env
     ADD CONSTRAINT sandbox_env_pkey PRIMARY KEY (uid);
+
+ALTER TABLE ONLY lifecycle.sandbox_told
+    ADD CONSTRAINT sandbox_told_pkey PRIMARY KEY (uid);
 
 ALTER TABLE ONLY lifecycle.sandbox_usage
     ADD CONSTRAINT sandbox_usage_pkey PRIMARY KEY (uid);

@@ -41,6 +41,11 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
       static_cast<int>(in.integer("deadlines.ratePerSecond", out.deadlines.rate_per_s, 10, 1'000'000));
   out.upkeep.poll = out.deadlines.poll;
   out.upkeep.orphan_grace = in.duration("deadlines.orphanGrace", std::chrono::seconds(30));
+  out.feed.bookmark = std::chrono::ceil<Seconds>(in.duration("watch.bookmarkInterval", Seconds(60)));
+  out.feed.check = std::chrono::ceil<Seconds>(in.duration("watch.checkInterval", Seconds(10)));
+  out.feed.watches = static_cast<int>(in.integer("watch.limit", 2048, 4, 100'000));
+  out.keeping.age = in.duration("watch.keep", std::chrono::hours(1));
+  out.keeping.rows = in.integer("watch.keepChanges", 1'000'000, 100, 1'000'000'000);
   out.api.node_secret = in.secret("NODUS_NODE_SECRET");
   out.api.identity_secret = in.secret("NODUS_IDENTITY_SECRET");
   out.env_key = in.secret("NODUS_ENV_KEY");

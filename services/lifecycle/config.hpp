@@ -7,6 +7,8 @@
 #include "libs/config/config.hpp"
 #include "libs/http/server.hpp"
 #include "services/lifecycle/adapters/api.hpp"
+#include "services/lifecycle/adapters/change_feed.hpp"
+#include "services/lifecycle/adapters/change_keeper.hpp"
 #include "services/lifecycle/app/deadlines.hpp"
 #include "services/lifecycle/app/upkeep.hpp"
 
@@ -23,6 +25,8 @@ struct Config {
   std::string images_dir;
   std::string env_key;  // NODUS_ENV_KEY, see adapters/environment.hpp; never printed
   ApiOptions api;
+  FeedOptions feed;
+  ChangeKeeping keeping;
   DeadlineOptions deadlines;
   UpkeepOptions upkeep;
 };

@@ -12,6 +12,7 @@
 #include "libs/base/signals.hpp"
 #include "libs/eventlog/postgres_log.hpp"
 #include "libs/telemetry/log.hpp"
+#include "services/lifecycle/adapters/change_feed.hpp"
 #include "services/lifecycle/adapters/changes.hpp"
 #include "services/lifecycle/adapters/environment.hpp"
 #include "services/lifecycle/adapters/inputs.hpp"
@@ -59,20 +60,22 @@ int serve(const Config& config) {
   if (!relay) return complain(relay.error(), kMissing);
   eventlog::Batcher batcher(**events, config.batcher);
   Deadlines deadlines(batcher, pool, clock, config.deadlines);
+  PostgresCatalog catalog(**events, pool);
+  ChangeFeed feed(catalog, waiters, config.feed);
   (*events)->on_commit([&](const std::vector<eventlog::Recorded>& recorded) {
     (*relay)->nudge();
     for (const auto& event : recorded) waiters.notify(event.stream);
     deadlines.changed(recorded);
+    feed.nudge();
   });
   (*events)->on_append(
       [&](pqxx::work& tx, std::vector<std::any>& notes) { write_changes(tx, notes, clock.now()); });
-  PostgresCatalog catalog(**events, pool);
   OciImages images(config.images_dir);
   Keys keys(pool, clock);
   auto environment = SealedEnvironment::make(config.env_key);
   if (!environment) return complain(environment.error(), kMissing);
   Sandboxes sandboxes(batcher, catalog, images, *environment, clock);
-  Api api{sandboxes, catalog, keys, batcher, waiters, clock, config.api};
+  Api api{sandboxes, catalog, keys, batcher, feed, waiters, clock, config.api};
 
   http::Server server(config.http);
   dispatch_routes(server, api);
@@ -88,13 +91,16 @@ int serve(const Config& config) {
   auto from_scheduler_topic = consume("scheduler", config, **events, pool, clock);
   auto from_metering_topic = consume("metering", config, **events, pool, clock);
   auto upkeep = std::make_unique<Upkeep>(batcher, pool, clock, config.upkeep);
+  auto keeper = std::make_unique<ChangeKeeper>(batcher, pool, clock, config.keeping);
   deadlines.start();
   log::info("service.started", {{"port", int64_t{server.port()}}, {"bus", config.bus.kind}});
 
   const int signal = wait_for_termination();
   log::info("service.draining", {{"signal", int64_t{signal}}});
+  feed.close();
   server.stop();
   upkeep.reset();
+  keeper.reset();
   deadlines.stop();
   from_scheduler_topic->stop();
   from_metering_topic->stop();

@@ -2,17 +2,22 @@
 BEGIN;
 -- What an API object has besides its state, and every visible change of an object in one order.
 
--- As it was last told to watchers; written together with the row in changes.
 ALTER TABLE sandboxes
-  ADD COLUMN resource_version bigint  NOT NULL DEFAULT 0,      -- position of its latest change; 0: not told yet
-  ADD COLUMN generation       bigint  NOT NULL DEFAULT 1,      -- changes of spec
-  ADD COLUMN busy             boolean NOT NULL DEFAULT false,
-  ADD COLUMN phase            text COLLATE "C" NOT NULL DEFAULT '',
-  ADD COLUMN labels           jsonb   NOT NULL DEFAULT '{}';
+  ADD COLUMN phase  text COLLATE "C" NOT NULL DEFAULT '',
+  ADD COLUMN labels jsonb NOT NULL DEFAULT '{}';
 CREATE INDEX sandboxes_by_phase ON sandboxes (project, phase, name);
 CREATE INDEX sandboxes_by_label ON sandboxes USING gin (labels);
 ALTER TABLE processes ADD COLUMN resource_version bigint NOT NULL DEFAULT 0;
 CREATE INDEX processes_of_project ON processes (project, admitted_us, uid);
+
+-- A Sandbox as it was last told to watchers. Written under the lock of changes_begin only, also when a Process
+-- ends: a row of sandboxes is not, since another transaction may hold it and wait for that lock.
+CREATE TABLE sandbox_told (
+  uid              text   COLLATE "C" PRIMARY KEY,
+  resource_version bigint  NOT NULL,                           -- position of its latest change
+  generation       bigint  NOT NULL,                           -- changes of spec, from 1
+  busy             boolean NOT NULL
+);
 
 -- Positions are 2, 3, 4 … in commit order (taken under the lock of changes_begin), so that a watch's cursor is one
 -- number. Old rows are deleted up to the floor; the last one stays, so that positions never go back.
@@ -55,7 +60,8 @@ CREATE INDEX object_events_of_object ON object_events (object_uid, last_us);
 CREATE INDEX object_events_expiring ON object_events (expires_us) WHERE expires_us IS NOT NULL;
 
 -- Takes the order of all writers, then answers the last position (in the row without uid) and what is known of
--- the Sandboxes named. Reads come after the lock, each with a snapshot of its own.
+-- the Sandboxes named: state is null for one that is gone. Reads come after the lock, each with a snapshot of its
+-- own.
 CREATE FUNCTION changes_begin(uids text[])
   RETURNS TABLE (uid text, last bigint, generation bigint, busy boolean, open bigint, state bytea)
   LANGUAGE plpgsql
@@ -66,16 +72,20 @@ BEGIN
   RETURN QUERY SELECT ''::text, coalesce((SELECT max(c.position) FROM changes c), 1), 0::bigint, false, 0::bigint,
                       ''::bytea;
   IF cardinality(uids) > 0 THEN
-    RETURN QUERY SELECT s.uid, 0::bigint, s.generation, s.busy,
-        (SELECT count(*) FROM processes p WHERE p.sandbox_uid = s.uid AND NOT p.ended), h.state
-      FROM unnest(uids) AS u (uid) JOIN sandboxes s ON s.uid = u.uid JOIN heads h ON h.stream = 'sandbox/' || s.uid;
+    RETURN QUERY SELECT u.uid, 0::bigint, coalesce(t.generation, 1), coalesce(t.busy, false),
+        (SELECT count(*) FROM processes p WHERE p.sandbox_uid = u.uid AND NOT p.ended), h.state
+      FROM unnest(uids) AS u (uid)
+      LEFT JOIN sandbox_told t ON t.uid = u.uid
+      LEFT JOIN (sandboxes s JOIN heads h ON h.stream = 'sandbox/' || s.uid) ON s.uid = u.uid;
   END IF;
 END $$;
 
-CREATE FUNCTION changes_write(now_us bigint, c_position bigint[], c_project text[], c_resource text[], c_type text[],
-                              c_object text[], c_was text[],
-                              s_uid text[], s_version bigint[], s_generation bigint[], s_busy integer[], s_phase text[],
-                              s_labels text[], p_uid text[], p_version bigint[])
+-- s_own: the row of sandboxes too; the caller holds the head of that Sandbox.
+CREATE FUNCTION changes_write(
+    now_us bigint, c_position bigint[], c_project text[], c_resource text[], c_type text[], c_object text[],
+    c_was text[],
+    s_uid text[], s_version bigint[], s_generation bigint[], s_busy integer[], s_own integer[], s_phase text[],
+    s_labels text[], s_gone text[], p_uid text[], p_version bigint[])
   RETURNS void
   LANGUAGE plpgsql
   SET enable_seqscan TO 'off' SET enable_hashjoin TO 'off' SET enable_mergejoin TO 'off'
@@ -85,9 +95,15 @@ BEGIN
     SELECT u.n, u.p, u.r, u.t, now_us, u.o, u.w
     FROM unnest(c_position, c_project, c_resource, c_type, c_object, c_was) AS u (n, p, r, t, o, w);
   IF cardinality(s_uid) > 0 THEN
-    UPDATE sandboxes s SET resource_version = u.v, generation = u.g, busy = u.b <> 0, phase = u.p, labels = u.l::jsonb
-      FROM unnest(s_uid, s_version, s_generation, s_busy, s_phase, s_labels) AS u (uid, v, g, b, p, l)
-      WHERE s.uid = u.uid;
+    INSERT INTO sandbox_told AS k (uid, resource_version, generation, busy)
+      SELECT u.uid, u.v, u.g, u.b <> 0 FROM unnest(s_uid, s_version, s_generation, s_busy) AS u (uid, v, g, b)
+      ON CONFLICT (uid) DO UPDATE
+        SET resource_version = excluded.resource_version, generation = excluded.generation, busy = excluded.busy;
+    UPDATE sandboxes s SET phase = u.p, labels = u.l::jsonb
+      FROM unnest(s_uid, s_own, s_phase, s_labels) AS u (uid, own, p, l) WHERE s.uid = u.uid AND u.own <> 0;
+  END IF;
+  IF cardinality(s_gone) > 0 THEN
+    DELETE FROM sandbox_told k WHERE k.uid = ANY (s_gone);
   END IF;
   IF cardinality(p_uid) > 0 THEN
     UPDATE processes p SET resource_version = u.v FROM unnest(p_uid, p_version) AS u (uid, v) WHERE p.uid = u.uid;

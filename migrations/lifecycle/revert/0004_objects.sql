@@ -8,6 +8,6 @@ DROP TABLE changes_floor;
 DROP TABLE changes;
 DROP INDEX processes_of_project;
 ALTER TABLE processes DROP COLUMN resource_version;
-ALTER TABLE sandboxes DROP COLUMN resource_version, DROP COLUMN generation, DROP COLUMN busy, DROP COLUMN phase,
-  DROP COLUMN labels;
+DROP TABLE sandbox_told;
+ALTER TABLE sandboxes DROP COLUMN phase, DROP COLUMN labels;
 COMMIT;

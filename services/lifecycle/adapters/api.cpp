@@ -5,6 +5,7 @@
 #include "libs/base/random.hpp"
 #include "services/lifecycle/adapters/manifest.hpp"
 #include "services/lifecycle/adapters/render.hpp"
+#include "services/lifecycle/adapters/write_options.hpp"
 #include "services/lifecycle/app/works.hpp"
 
 namespace nodus::lifecycle {
@@ -15,52 +16,57 @@ using boost::asio::awaitable;
 namespace {
 
 constexpr std::string_view kPrefix = "/apis/nodus.dev/v1/namespaces/{project}/";
-constexpr size_t kManifestBytes = 256 * 1024;
+constexpr size_t kOptionsBytes = 64 * 1024;
 constexpr size_t kMaxIdempotencyKey = 128;
 
-Result<http::Response> sandbox_response(Api& api, int status, const Sandbox& sandbox) {
-  auto view = api.catalog.view(sandbox.uid);
-  if (!view) return std::unexpected(std::move(view.error()));
-  return http::json(status, json::serialize(render_sandbox(*view, api.clock.now())));
-}
-
-http::Response answer(Result<http::Response> response) {
-  return response ? std::move(*response) : http::status(response.error());
-}
-
 Result<http::Response> delete_sandbox(Api& api, const http::Identity& caller, const http::Request& request) {
-  auto sandbox = find_sandbox(api, caller, request);
-  if (!sandbox) return std::unexpected(std::move(sandbox.error()));
-  auto after = api.sandboxes.remove(*sandbox);
+  auto options = delete_options(request);
+  if (!options) return std::unexpected(std::move(options.error()));
+  auto view = api.catalog.view(caller.project, request.params.at("name"));
+  if (!view) return std::unexpected(std::move(view.error()));
+  if (auto holds = check(options->precondition, *view); !holds)
+    return std::unexpected(std::move(holds.error()));
+  const Terms terms{options->dry_run, options->precondition.resource_version};
+  auto after = api.sandboxes.with(terms).remove(view->sandbox);
   if (!after) return std::unexpected(std::move(after.error()));
-  return sandbox_response(api, after->phase == Phase::kDeleted ? 200 : 202, *after);
+  const int code = after->phase == Phase::kDeleted ? 200 : 202;
+  return options->dry_run ? dry_response(api, code, *view, std::move(*after))
+                          : sandbox_response(api, code, *after);
 }
 
 Result<Created> create_from(Api& api, const http::Identity& caller, const http::Request& request,
-                            const std::string& body) {
+                            const std::string& body, bool dry) {
   auto manifest = parse_manifest(body, caller.project, api.options.times);
   if (!manifest) return std::unexpected(std::move(manifest.error()));
   const auto key = request.headers.get("Idempotency-Key").value_or("");
   if (key.size() > kMaxIdempotencyKey)
     return fail(Code::kBadRequest, "BadRequest", "An Idempotency-Key has at most 128 bytes.");
-  return api.sandboxes.create({.org = caller.org,
-                               .project = caller.project,
-                               .name = manifest->name,
-                               .labels = manifest->labels,
-                               .annotations = manifest->annotations,
-                               .spec = manifest->spec,
-                               .env = manifest->env,
-                               .run = manifest->run,
-                               .idempotency_key = key,
-                               .input_hash = api.sandboxes.input_hash(body)});
+  return api.sandboxes.with({.dry_run = dry})
+      .create({.org = caller.org,
+               .project = caller.project,
+               .name = manifest->name,
+               .labels = manifest->labels,
+               .annotations = manifest->annotations,
+               .spec = manifest->spec,
+               .env = manifest->env,
+               .run = manifest->run,
+               .idempotency_key = dry ? "" : key,
+               .input_hash = api.sandboxes.input_hash(body)});
 }
 
 awaitable<void> create_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
+  const auto dry = dry_run_of(exchange.request());
+  if (!dry) co_return co_await exchange.respond(http::status(dry.error()));
+  if (auto media = takes_json(exchange.request()); !media)
+    co_return co_await exchange.respond(http::status(media.error()));
   auto body = co_await exchange.read_body(kManifestBytes);
   if (!body) co_return co_await exchange.respond(http::status(body.error()));
   auto created = co_await blocking<Created>(
-      exchange, [&] { return create_from(api, caller, exchange.request(), *body); });
+      exchange, [&] { return create_from(api, caller, exchange.request(), *body, *dry); });
   if (!created) co_return co_await exchange.respond(http::status(created.error()));
+  if (*dry)
+    co_return co_await exchange.respond(
+        answer(dry_response(api, created->created ? 201 : 200, {}, std::move(created->sandbox))));
   auto settled = co_await settle(api, exchange, created->sandbox);
   if (!settled) co_return co_await exchange.respond(http::status(settled.error()));
   const int code = created->created ? 201 : 200;
@@ -69,40 +75,22 @@ awaitable<void> create_route(Api& api, const http::Identity& caller, http::Excha
   co_await exchange.respond(answer(std::move(response)));
 }
 
-Result<Sandbox> patch_with(Api& api, const http::Identity& caller, const http::Request& request,
-                           const std::string& body) {
-  auto found = find_sandbox(api, caller, request);
-  if (!found) return std::unexpected(std::move(found.error()));
-  auto patch = parse_patch(body);
-  if (!patch) return std::unexpected(std::move(patch.error()));
-  Sandbox sandbox = std::move(*found);
-  if (patch->max_cost) {
-    if (sandbox.spec.max_cost && *patch->max_cost < *sandbox.spec.max_cost)
-      return fail(Code::kInvalid, "Invalid", "spec.maxCostUSD: a cap can only be raised.");
-    auto after = api.sandboxes.raise_max_cost(sandbox, *patch->max_cost);
-    if (!after) return after;
-    sandbox = std::move(*after);
-  }
-  if (!patch->run) return sandbox;
-  return *patch->run ? api.sandboxes.trigger(sandbox, Trigger::kStart) : api.sandboxes.stop(sandbox);
-}
-
-awaitable<void> patch_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
-  auto body = co_await exchange.read_body(kManifestBytes);
-  if (!body) co_return co_await exchange.respond(http::status(body.error()));
-  auto after = co_await blocking<Sandbox>(exchange,
-                                          [&] { return patch_with(api, caller, exchange.request(), *body); });
-  if (!after) co_return co_await exchange.respond(http::status(after.error()));
-  auto settled = co_await settle(api, exchange, *after);
-  if (!settled) co_return co_await exchange.respond(http::status(settled.error()));
-  auto response = co_await blocking<http::Response>(exchange, [&]() -> Result<http::Response> {
-    if (settled->phase == Phase::kPending && settled->refusal) return std::unexpected(not_yet(api, *settled));
-    return sandbox_response(api, 200, *settled);
-  });
-  co_await exchange.respond(answer(std::move(response)));
-}
-
 }  // namespace
+
+Result<http::Response> sandbox_response(Api& api, int status, const Sandbox& sandbox) {
+  auto view = api.catalog.view(sandbox.uid);
+  if (!view) return std::unexpected(std::move(view.error()));
+  return http::json(status, json::serialize(render_sandbox(*view, api.clock.now())));
+}
+
+http::Response dry_response(Api& api, int status, SandboxView before, Sandbox after) {
+  before.sandbox = std::move(after);
+  return http::json(status, json::serialize(render_sandbox(before, api.clock.now())));
+}
+
+http::Response answer(Result<http::Response> response) {
+  return response ? std::move(*response) : http::status(response.error());
+}
 
 Result<Sandbox> find_sandbox(Api& api, const http::Identity& caller, const http::Request& request) {
   return api.catalog.sandbox(caller.project, request.params.at("name"));
@@ -145,18 +133,13 @@ std::vector<PublicRoute> object_routes() {
        .right = Right::kUse,
        .effect = Effect::kChanges,
        .stream = create_route},
-      {.method = "PATCH",
-       .pattern = path("sandboxes/{name}"),
-       .name = "sandboxes.patch",
-       .right = Right::kUse,
-       .effect = Effect::kChanges,
-       .stream = patch_route},
       {.method = "DELETE",
        .pattern = path("sandboxes/{name}"),
        .name = "sandboxes.delete",
        .right = Right::kUse,
        .effect = Effect::kRemoves,
-       .plain = delete_sandbox},
+       .plain = delete_sandbox,
+       .body_bytes = kOptionsBytes},
   };
 }
 

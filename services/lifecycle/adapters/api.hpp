@@ -13,6 +13,8 @@
 
 namespace nodus::lifecycle {
 
+class ChangeFeed;
+
 struct ApiOptions {
   std::string node_secret;      // never printed
   std::string identity_secret;  // never printed
@@ -29,6 +31,7 @@ struct Api {
   Catalog& catalog;
   Keys& keys;
   eventlog::Batcher& batcher;
+  ChangeFeed& feed;
   http::Waiters& waiters;  // notified with the stream of every event committed here
   const Clock& clock;
   ApiOptions options;
@@ -39,6 +42,12 @@ void node_routes(http::Server& server, Api& api);
 
 // The Sandbox that the path names, in the caller's project. NotFound.
 Result<Sandbox> find_sandbox(Api& api, const http::Identity& caller, const http::Request& request);
+
+// The Sandbox as it is now; and as it would be after a dry run of a change of `before`.
+Result<http::Response> sandbox_response(Api& api, int status, const Sandbox& sandbox);
+http::Response dry_response(Api& api, int status, SandboxView before, Sandbox after);
+http::Response answer(Result<http::Response> response);
+inline constexpr size_t kManifestBytes = 256 * 1024;
 
 // Waits until the start that was asked for is funded or refused, or patience ends.
 boost::asio::awaitable<Result<Sandbox>> settle(Api& api, http::Exchange& exchange, Sandbox sandbox);

@@ -6,7 +6,6 @@
 #include "libs/base/random.hpp"
 #include "libs/pg/arrays.hpp"
 #include "services/lifecycle/adapters/codec.hpp"
-#include "services/lifecycle/adapters/manifest.hpp"
 #include "services/lifecycle/adapters/render.hpp"
 
 namespace nodus::lifecycle {
@@ -16,11 +15,13 @@ namespace json = boost::json;
 namespace {
 
 constexpr int kEventsOfObject = 100;  // kept
+constexpr Micros kEventsOfGone = std::chrono::hours(24);
 
-struct Known {  // of a Sandbox that has a row
+struct Known {  // of a Sandbox
   int64_t generation = 1;
   bool busy = false;  // as watchers were told
   bool busy_now = false;
+  bool there = false;
   std::string state;  // encoded, as committed
 };
 
@@ -29,6 +30,7 @@ struct SandboxRow {
   int64_t version = 0;
   int64_t generation = 1;
   bool busy = false;
+  bool own = false;  // its head is held: the row of sandboxes is written too
   std::string phase;
   std::string labels;
 };
@@ -40,6 +42,7 @@ struct Notes {
   std::map<std::string, EventNote> events;
   std::set<std::string> touched;  // Sandboxes whose activity may be another
   std::set<std::string> retell;
+  int expire = 0;  // at most so many Events
 };
 
 Notes fold(std::vector<std::any>& staged) {
@@ -49,7 +52,6 @@ Notes fold(std::vector<std::any>& staged) {
       auto [it, fresh] = out.sandboxes.try_emplace((*sandbox)->after.uid.str(), **sandbox);
       if (fresh) continue;
       it->second.after = (*sandbox)->after;
-      it->second.generation = (*sandbox)->generation;
       it->second.gone = std::move((*sandbox)->gone);
     } else if (auto* process = std::any_cast<ProcessNotePtr>(&any)) {
       const auto& after = (*process)->after;
@@ -66,6 +68,8 @@ Notes fold(std::vector<std::any>& staged) {
     } else if (auto* retell = std::any_cast<RetellNote>(&any)) {
       out.touched.insert(retell->uid.str());
       out.retell.insert(retell->uid.str());
+    } else if (auto* expire = std::any_cast<ExpireNote>(&any)) {
+      out.expire = expire->limit;
     }
   }
   for (const auto& [uid, note] : out.sandboxes) out.touched.insert(uid);
@@ -91,6 +95,17 @@ json::object selectable(const json::object& object) {
   return out;
 }
 
+// The same of a Sandbox, without rendering it.
+json::object selectable(const Sandbox& sandbox) {
+  json::object metadata{{"name", sandbox.name}, {"namespace", sandbox.project.str()}};
+  if (!sandbox.labels.empty()) {
+    json::object labels;
+    for (const auto& [key, value] : sandbox.labels) labels[key] = value;
+    metadata["labels"] = std::move(labels);
+  }
+  return {{"metadata", std::move(metadata)}, {"status", {{"phase", to_string(sandbox.phase)}}}};
+}
+
 class Writer {
  public:
   Writer(pqxx::work& tx, Notes notes, Instant now) : tx_(tx), notes_(std::move(notes)), now_(now) {}
@@ -100,7 +115,9 @@ class Writer {
     for (const auto& uid : notes_.touched) tell_sandbox(uid);
     for (const auto& [uid, note] : notes_.processes) tell_process(uid, note);
     if (!notes_.events.empty()) tell_events();
-    if (!changes_.empty()) write();
+    if (notes_.expire > 0) expire_events();
+    let_events_expire();
+    if (!changes_.empty() || !gone_.empty()) write();
   }
 
  private:
@@ -113,48 +130,54 @@ class Writer {
       if (uid.empty())
         position_ = row[1].as<int64_t>();
       else
-        known_[uid] = {row[2].as<int64_t>(), row[3].as<bool>(), row[4].as<int64_t>() > 0,
-                       pqxx::binarystring(row[5]).str()};
+        known_[uid] = {row[2].as<int64_t>(), row[3].as<bool>(), row[4].as<int64_t>() > 0, !row[5].is_null(),
+                       row[5].is_null() ? "" : pqxx::binarystring(row[5]).str()};
     }
   }
 
   void tell_sandbox(const std::string& uid) {
     const auto note = notes_.sandboxes.find(uid);
-    const auto known = known_.find(uid);
+    const Known& known = known_.at(uid);
     if (note != notes_.sandboxes.end() && note->second.after.phase == Phase::kDeleted)
-      return tell_gone(note->second);
-    if (known == known_.end()) return;  // gone: a Process ended after its Sandbox
+      return tell_gone(note->second, known.generation);
+    if (!known.there) return;  // gone: a Process ended after its Sandbox
     SandboxView before;
     SandboxView after;
     if (note != notes_.sandboxes.end()) {
       before.sandbox = note->second.before;
       after.sandbox = note->second.after;
     } else {
-      auto state = SandboxCodec::decode_state(known->second.state);
+      auto state = SandboxCodec::decode_state(known.state);
       if (!state) return;  // a newer release wrote it
       before.sandbox = after.sandbox = *state;
     }
     const bool fresh = before.sandbox.phase == Phase::kNone;
-    before.busy = known->second.busy;
-    after.busy = known->second.busy_now;
-    before.generation = after.generation = known->second.generation;
-    if (!fresh && render_spec(before.sandbox.spec, before.sandbox.wants_running) !=
-                      render_spec(after.sandbox.spec, after.sandbox.wants_running))
+    before.busy = known.busy;
+    after.busy = known.busy_now;
+    before.generation = after.generation = known.generation;
+    if (!fresh && (before.sandbox.spec != after.sandbox.spec ||
+                   before.sandbox.wants_running != after.sandbox.wants_running))
       ++after.generation;
-    json::object was = fresh ? json::object() : render_sandbox(before, now_);
-    if (!fresh && !notes_.retell.contains(uid) && same(was, render_sandbox(after, now_))) return;
-    after.resource_version = ++position_;
+    after.resource_version = position_ + 1;
     const json::object object = render_sandbox(after, now_);
+    // Most changes are of the phase; only the others are looked at closely.
+    const bool clear = fresh || notes_.retell.contains(uid) || before.busy != after.busy ||
+                       before.sandbox.phase != after.sandbox.phase;
+    if (!clear && same(render_sandbox(before, now_), object)) return;
+    ++position_;
+    const json::object was = fresh ? json::object() : selectable(before.sandbox);
     add(after.sandbox.project, "sandboxes", fresh ? "ADDED" : "MODIFIED", object, fresh ? nullptr : &was);
     const auto* labels = object.at("metadata").get_object().if_contains("labels");
-    rows_.push_back({uid, after.resource_version, after.generation, after.busy,
+    const bool own = note != notes_.sandboxes.end() || notes_.retell.contains(uid);
+    rows_.push_back({uid, after.resource_version, after.generation, after.busy, own,
                      std::string(to_string(after.sandbox.phase)), labels ? json::serialize(*labels) : "{}"});
   }
 
   // The last state of what is gone, under the position of its end.
-  void tell_gone(const SandboxNote& note) {
-    if (note.before.phase != Phase::kNone) {
-      SandboxView last{note.before, false, note.generation, ++position_};
+  void tell_gone(const SandboxNote& note, int64_t generation) {
+    gone_.push_back(note.after.uid.str());
+    if (exists(note.before)) {
+      SandboxView last{note.before, false, generation, ++position_};
       json::object object = render_sandbox(last, now_);
       const json::object was = object;
       add(note.after.project, "sandboxes", "DELETED", object, &was);
@@ -215,22 +238,53 @@ class Writer {
         pg::text_array(reason), pg::text_array(message), pg::int8_array(count), pg::int8_array(version));
     for (const auto& row : rows) {
       const auto ord = row[0].as<int64_t>();
-      ObjectEvent event{row[1].as<std::string>(),           ProjectId(row[2].as<std::string>()),
-                        row[3].as<std::string>(),           row[4].as<std::string>(),
-                        row[5].as<std::string>(),           row[6].as<std::string>(),
-                        row[7].as<std::string>(),           row[8].as<std::string>(),
-                        row[9].as<std::string>(),           row[10].as<int64_t>(),
-                        from_micros(row[11].as<int64_t>()), from_micros(row[12].as<int64_t>()),
-                        ord == 0 ? ++position_ : ord};
-      const bool fresh = ord != 0 && event.count == count[static_cast<size_t>(ord - version.front())];
-      const json::object object = render_event(event);
-      add(event.project, "events",
-          ord == 0 ? "DELETED"
-          : fresh  ? "ADDED"
-                   : "MODIFIED",
-          object, fresh ? nullptr : &object);
-      changes_.back().position = event.resource_version;
+      if (ord == 0) {
+        tell_event(row, ++position_, "DELETED");
+        continue;
+      }
+      const bool fresh = row[10].as<int64_t>() == count[static_cast<size_t>(ord - version.front())];
+      tell_event(row, ord, fresh ? "ADDED" : "MODIFIED");
     }
+  }
+
+  void tell_event(const pqxx::row& row, int64_t position, std::string type) {
+    const ObjectEvent event{row[1].as<std::string>(),
+                            ProjectId(row[2].as<std::string>()),
+                            row[3].as<std::string>(),
+                            row[4].as<std::string>(),
+                            row[5].as<std::string>(),
+                            row[6].as<std::string>(),
+                            row[7].as<std::string>(),
+                            row[8].as<std::string>(),
+                            row[9].as<std::string>(),
+                            row[10].as<int64_t>(),
+                            from_micros(row[11].as<int64_t>()),
+                            from_micros(row[12].as<int64_t>()),
+                            position};
+    const json::object object = render_event(event);
+    const bool fresh = type == "ADDED";
+    add(event.project, "events", std::move(type), object, fresh ? nullptr : &object);
+    changes_.back().position = position;
+  }
+
+  void expire_events() {
+    const auto rows = tx_.exec_params(
+        "DELETE FROM object_events WHERE uid IN (SELECT e.uid FROM object_events e WHERE e.expires_us <= $1 "
+        "ORDER BY e.expires_us LIMIT $2) RETURNING 0, uid, project, name, object_kind, object_uid, "
+        "object_name, "
+        "type, reason, message, count, first_us, last_us",
+        to_micros(now_), notes_.expire);
+    for (const auto& row : rows) tell_event(row, ++position_, "DELETED");
+  }
+
+  // The Events of what is gone now stay for a day.
+  void let_events_expire() {
+    std::vector<std::string_view> uids;
+    for (const auto& [uid, note] : notes_.sandboxes)
+      if (note.after.phase == Phase::kDeleted) uids.push_back(uid);
+    if (uids.empty()) return;
+    tx_.exec_params0("UPDATE object_events SET expires_us = $2 WHERE object_uid = ANY ($1)",
+                     pg::text_array(uids), to_micros(now_ + kEventsOfGone));
   }
 
   void add(const ProjectId& project, std::string resource, std::string type, const json::object& object,
@@ -249,7 +303,7 @@ class Writer {
 
   void write() {
     std::vector<int64_t> c_position, s_version, s_generation, p_version;
-    std::vector<int32_t> s_busy;
+    std::vector<int32_t> s_busy, s_own;
     std::vector<std::string_view> c_project, c_resource, c_type, c_object, c_was, s_uid, s_phase, s_labels,
         p_uid;
     for (const auto& c : changes_) {
@@ -265,6 +319,7 @@ class Writer {
       s_version.push_back(s.version);
       s_generation.push_back(s.generation);
       s_busy.push_back(s.busy ? 1 : 0);
+      s_own.push_back(s.own ? 1 : 0);
       s_phase.push_back(s.phase);
       s_labels.push_back(s.labels);
     }
@@ -274,12 +329,14 @@ class Writer {
     }
     tx_.conn().prepare(
         "changes_write",
-        "SELECT changes_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)");
+        "SELECT changes_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)");
     tx_.exec_prepared("changes_write", to_micros(now_), pg::int8_array(c_position), pg::text_array(c_project),
                       pg::text_array(c_resource), pg::text_array(c_type), pg::text_array(c_object),
                       pg::text_array(c_was), pg::text_array(s_uid), pg::int8_array(s_version),
-                      pg::int8_array(s_generation), pg::int4_array(s_busy), pg::text_array(s_phase),
-                      pg::text_array(s_labels), pg::text_array(p_uid), pg::int8_array(p_version));
+                      pg::int8_array(s_generation), pg::int4_array(s_busy), pg::int4_array(s_own),
+                      pg::text_array(s_phase), pg::text_array(s_labels),
+                      pg::text_array(std::vector<std::string_view>(gone_.begin(), gone_.end())),
+                      pg::text_array(p_uid), pg::int8_array(p_version));
   }
 
   pqxx::work& tx_;
@@ -289,6 +346,7 @@ class Writer {
   std::map<std::string, Known> known_;
   std::vector<Change> changes_;
   std::vector<SandboxRow> rows_;
+  std::vector<std::string> gone_;  // Sandboxes
   std::vector<std::pair<std::string, int64_t>> process_rows_;
 };
 

@@ -2,6 +2,9 @@
 // told, and resourceVersion. The rows are written in the transaction that makes the change, as its last
 // statements, under one lock: position order is commit order.
 //
+// The hook writes only rows that no other transaction can hold while it waits for that lock: its own tables,
+// and rows of Sandboxes and Processes whose heads its Works hold.
+//
 // A change is visible when the object reads differently at one and the same instant; COST, which only grows
 // with time, is none.
 #pragma once
@@ -27,7 +30,6 @@ struct GoneProcess {  // its row went with the Sandbox
 struct SandboxNote {
   Sandbox before;
   Sandbox after;
-  int64_t generation = 1;         // of one that is gone
   std::vector<GoneProcess> gone;  // with it
 };
 struct ProcessNote {
@@ -45,8 +47,13 @@ struct EventNote {
 // The pointees are filled in by projections, before the hook reads them.
 using SandboxNotePtr = std::shared_ptr<SandboxNote>;
 using ProcessNotePtr = std::shared_ptr<ProcessNote>;
-struct RetellNote {  // tell of a Sandbox as it is now, e.g. one from before resource versions existed
+// Tell of a Sandbox as it is now, e.g. one from before resource versions existed; the Work names its stream.
+struct RetellNote {
   SandboxUid uid;
+};
+
+struct ExpireNote {  // Events of objects that are gone for long, at most `limit`
+  int limit = 500;
 };
 
 // The hook of eventlog::EventLog::on_append.

@@ -46,12 +46,14 @@ struct PublicRoute {
 };
 
 // The parts of the table; a new part is added to public_routes().
-std::vector<PublicRoute> object_routes();  // changes of Sandboxes
-std::vector<PublicRoute> read_routes();    // objects: one, many, and what changes
-std::vector<PublicRoute> exec_routes();    // commands, handed on to the node
-std::vector<PublicRoute> file_routes();    // files, likewise
-std::vector<PublicRoute> bill_routes();    // forwarded to metering
-std::vector<PublicRoute> public_routes();  // the whole table
+std::vector<PublicRoute> object_routes();     // create and delete
+std::vector<PublicRoute> replace_routes();    // patch and PUT
+std::vector<PublicRoute> read_routes();       // objects: one, many, and what changes
+std::vector<PublicRoute> discovery_routes();  // groups, kinds, OpenAPI
+std::vector<PublicRoute> exec_routes();       // commands, handed on to the node
+std::vector<PublicRoute> file_routes();       // files, likewise
+std::vector<PublicRoute> bill_routes();       // forwarded to metering
+std::vector<PublicRoute> public_routes();     // the whole table
 
 // Adds every row to the server. `api` outlives the server.
 void dispatch_routes(http::Server& server, Api& api, std::vector<PublicRoute> table = public_routes());

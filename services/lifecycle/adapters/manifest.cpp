@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "libs/config/config.hpp"
+#include "services/lifecycle/adapters/fields.hpp"
 #include "services/lifecycle/adapters/manifest_spec.hpp"
 
 namespace nodus::lifecycle {
@@ -84,9 +85,7 @@ void read_metadata(Faults& faults, const json::object& root, const ProjectId& pr
     return;
   }
   // What the platform itself writes there is taken and ignored, so that what was read can be applied again.
-  faults.only(*metadata, "metadata",
-              {"name", "namespace", "labels", "annotations", "uid", "creationTimestamp", "resourceVersion",
-               "generation", "managedFields", "deletionTimestamp", "selfLink"});
+  faults.known(*metadata, "metadata");
   if (const auto* name = faults.text(*metadata, "name", "metadata.name")) {
     if (dns_label(*name))
       out.name = *name;
@@ -150,6 +149,12 @@ void Faults::only(const json::object& in, const std::string& path,
       add(path_of(path, std::string_view(key).substr(0, 128)), "FieldUnknown", "There is no such field.");
 }
 
+void Faults::known(const json::object& in, const std::string& path) {
+  for (const auto& [key, value] : in)
+    if (!known_field(path, key))
+      add(path_of(path, std::string_view(key).substr(0, 128)), "FieldUnknown", "There is no such field.");
+}
+
 Result<json::object> parse_object(std::string_view body) {
   boost::system::error_code error;
   auto value = json::parse(body, error);
@@ -163,46 +168,13 @@ Result<Manifest> parse_manifest(std::string_view body, const ProjectId& project,
   if (!root) return std::unexpected(std::move(root.error()));
   Faults faults;
   Manifest manifest;
-  faults.only(*root, "",
-              {"apiVersion", "kind", "metadata", "spec", "status"});  // status: the platform's, ignored
+  faults.known(*root, "");
   expect(faults, *root, "apiVersion", "nodus.dev/v1");
   expect(faults, *root, "kind", "Sandbox");
   read_metadata(faults, *root, project, manifest);
   read_spec(faults, *root, times, manifest);
   if (faults.any()) return std::unexpected(faults.error("The Sandbox"));
   return manifest;
-}
-
-Result<Patch> parse_patch(std::string_view body) {
-  auto root = parse_object(body);
-  if (!root) return std::unexpected(std::move(root.error()));
-  Faults faults;
-  Patch patch;
-  faults.only(*root, "", {"apiVersion", "kind", "metadata", "spec"});
-  if (root->contains("apiVersion")) expect(faults, *root, "apiVersion", "nodus.dev/v1");
-  if (root->contains("kind")) expect(faults, *root, "kind", "Sandbox");
-  if (const auto* spec = faults.object(*root, "spec", "spec")) {
-    for (const auto& [key, value] : *spec)
-      if (key != "state" && key != "maxCostUSD")
-        faults.add(path_of("spec", std::string_view(key).substr(0, 128)), "FieldImmutable",
-                   "Only spec.state and spec.maxCostUSD can change. Delete the Sandbox and create it again.");
-    if (!absent(*spec, "state")) {
-      bool run = true;
-      read_state(faults, *spec, run);
-      patch.run = run;
-    }
-    for (const std::string_view key : {"state", "maxCostUSD"})
-      if (const auto* value = spec->if_contains(key); value && value->is_null())
-        faults.add(path_of("spec", key), "FieldValueInvalid",
-                   "This cannot be removed; a cap can only be raised.");
-    read_max_cost(faults, *spec, patch.max_cost);
-  }
-  if (root->contains("metadata") && !root->at("metadata").is_object())
-    faults.add("metadata", "FieldTypeInvalid", "This is an object.");
-  else if (root->contains("metadata") && !root->at("metadata").get_object().empty())
-    faults.add("metadata", "FieldImmutable", "Metadata cannot change after creation.");
-  if (faults.any()) return std::unexpected(faults.error("The patch"));
-  return patch;
 }
 
 }  // namespace nodus::lifecycle

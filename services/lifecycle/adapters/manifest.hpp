@@ -37,12 +37,8 @@ struct SpecTimes {
 // BadRequest: not JSON, or not an object. Invalid: everything else, one cause for each fault.
 Result<Manifest> parse_manifest(std::string_view body, const ProjectId& project, const SpecTimes& times = {});
 
-// A merge patch of a Sandbox. Only spec.state and spec.maxCostUSD can change after creation.
-struct Patch {
-  std::optional<bool> run;
-  std::optional<Money> max_cost;
-};
-Result<Patch> parse_patch(std::string_view body);
+// How a value of spec.env is shown.
+inline constexpr std::string_view kHiddenValue = "***";
 
 // Values of spec.env are shown as "***".
 boost::json::object render_spec(const SandboxSpec& spec, bool run);
@@ -68,6 +64,8 @@ class Faults {
                                     const std::string& path);
   void only(const boost::json::object& in, const std::string& path,
             std::initializer_list<std::string_view> known);
+  // The same for a part of a Sandbox: what its table of fields has (fields.hpp).
+  void known(const boost::json::object& in, const std::string& path);
 
  private:
   std::vector<Cause> causes_;

@@ -16,7 +16,6 @@ namespace {
 constexpr size_t kMaxVariables = 256;
 constexpr size_t kMaxVariableName = 255;
 constexpr size_t kMaxEnvBytes = 64 * 1024;
-constexpr std::string_view kHidden = "***";
 
 bool one_of_these(std::string_view text, std::string_view more) {
   return std::ranges::all_of(
@@ -117,7 +116,7 @@ void read_resources(Faults& faults, const json::object& spec, Shape& shape) {
   if (!absent(*in, "gpu"))
     faults.add(path + ".gpu", "FieldValueForbidden",
                "GPU Sandboxes are not available yet; leave resources.gpu out.");
-  faults.only(*in, path, {"cpu", "memory", "disk", "gpu"});
+  faults.known(*in, path);
   constexpr int64_t kMi = 1 << 20;
   constexpr int64_t kGi = 1 << 30;
   ranged(faults, *in, "cpu", path, shape.cpu_milli, config::parse_cpu_milli, 250, 64'000, "0.25 to 64 vCPU");
@@ -133,7 +132,7 @@ void read_lifecycle(Faults& faults, const json::object& spec, const SpecTimes& t
   const auto range = [](Micros min, Micros max) {
     return config::format_duration(min) + " to " + config::format_duration(max);
   };
-  faults.only(*in, path, {"idleTimeout", "onIdle", "maxLifetime"});
+  faults.known(*in, path);
   const std::string idle_range = "0s (never idle) or " + range(times.idle_min, times.idle_max);
   int64_t idle_us = out.idle_timeout.count();
   for (const std::string_view key : {"idleTimeout", "maxLifetime"})
@@ -155,10 +154,10 @@ void read_lifecycle(Faults& faults, const json::object& spec, const SpecTimes& t
 void read_network(Faults& faults, const json::object& spec, SandboxSpec& out) {
   const auto* network = faults.object(spec, "network", "spec.network");
   if (!network) return;
-  faults.only(*network, "spec.network", {"egress"});
+  faults.known(*network, "spec.network");
   const auto* egress = faults.object(*network, "egress", "spec.network.egress");
   if (!egress) return;
-  faults.only(*egress, "spec.network.egress", {"policy"});
+  faults.known(*egress, "spec.network.egress");
   one_of(faults, *egress, "policy", "spec.network.egress", out.egress,
          {{"Deny", Egress::kDeny}, {"Open", Egress::kOpen}});
 }
@@ -246,15 +245,13 @@ void read_spec(Faults& faults, const json::object& root, const SpecTimes& times,
       faults.add("spec", "FieldValueRequired", "A Sandbox needs a spec with an image.");
     return;
   }
-  faults.only(*spec, "spec",
-              {"image", "resources", "network", "lifecycle", "continuity", "workingDir", "maxCostUSD", "env",
-               "state"});
+  faults.known(*spec, "spec");
   read_image(faults, *spec, out.spec.image);
   read_resources(faults, *spec, out.spec.shape);
   read_network(faults, *spec, out.spec);
   read_lifecycle(faults, *spec, times, out.spec);
   if (const auto* continuity = faults.object(*spec, "continuity", "spec.continuity")) {
-    faults.only(*continuity, "spec.continuity", {"mode"});
+    faults.known(*continuity, "spec.continuity");
     one_of(faults, *continuity, "mode", "spec.continuity", out.spec.continuity,
            {{"Snapshotted", Continuity::kSnapshotted}, {"Ephemeral", Continuity::kEphemeral}});
   }
@@ -302,7 +299,7 @@ json::object render_spec(const SandboxSpec& spec, bool run) {
   };
   if (spec.max_cost) out["maxCostUSD"] = amount_text(*spec.max_cost);
   json::object env;
-  for (const auto& [name, digest] : spec.env) env[name] = kHidden;
+  for (const auto& [name, digest] : spec.env) env[name] = kHiddenValue;
   if (!env.empty()) out["env"] = std::move(env);
   return out;
 }
@@ -315,7 +312,7 @@ std::vector<Difference> differences(const SandboxSpec& existing, const SandboxSp
   // Values of variables are told apart by their digests, and never shown.
   for (const auto& [name, digest] : requested.env)
     if (const auto it = existing.env.find(name); it != existing.env.end() && it->second != digest)
-      want["spec.env." + name] = std::string(kHidden) + " (another value)";
+      want["spec.env." + name] = std::string(kHiddenValue) + " (another value)";
   std::vector<Difference> out;
   for (const auto& [field, value] : have)
     if (const auto it = want.find(field); it == want.end() || it->second != value)

@@ -33,7 +33,7 @@ constexpr std::string_view kPage =
     "LEFT JOIN LATERAL ({}) x ON true";
 
 constexpr std::string_view kView =
-    "s.resource_version, s.generation, "
+    "coalesce(t.resource_version, 0), coalesce(t.generation, 1), "
     "EXISTS (SELECT 1 FROM processes p WHERE p.sandbox_uid = s.uid AND NOT p.ended), h.state";
 
 std::unexpected<Error> none(std::string_view kind, const std::string& name) {
@@ -106,6 +106,7 @@ Result<SandboxView> PostgresCatalog::view(const ProjectId& project, const std::s
   return pool_.with_tx([&](pqxx::work& tx) -> Result<SandboxView> {
     tx.conn().prepare("sandbox_by_name",
                       fmt::format("SELECT {} FROM sandboxes s JOIN heads h ON h.stream = 'sandbox/' || s.uid "
+                                  "LEFT JOIN sandbox_told t ON t.uid = s.uid "
                                   "WHERE s.project = $1 AND s.name = $2",
                                   kView));
     const auto rows = tx.exec_prepared("sandbox_by_name", project.str(), name);
@@ -118,6 +119,7 @@ Result<SandboxView> PostgresCatalog::view(const SandboxUid& uid) {
   auto found = pool_.with_tx([&](pqxx::work& tx) -> Result<std::optional<SandboxView>> {
     tx.conn().prepare("sandbox_by_uid",
                       fmt::format("SELECT {} FROM sandboxes s JOIN heads h ON h.stream = 'sandbox/' || s.uid "
+                                  "LEFT JOIN sandbox_told t ON t.uid = s.uid "
                                   "WHERE s.uid = $1",
                                   kView));
     const auto rows = tx.exec_prepared("sandbox_by_uid", uid.str());
@@ -136,12 +138,12 @@ Result<SandboxView> PostgresCatalog::view(const SandboxUid& uid) {
 Result<Listed<SandboxView>> PostgresCatalog::sandboxes(const ProjectId& project, const ListQuery& query) {
   std::vector<std::string> parameters{project.str(), query.after};
   const std::string where = selector_sql(query.selector, "s.labels", kSandboxFields, parameters);
-  return page<SandboxView>(
-      pool_,
-      fmt::format("SELECT s.name, {} FROM sandboxes s JOIN heads h ON h.stream = 'sandbox/' || s.uid "
-                  "WHERE s.project = $1 AND s.name > $2{} ORDER BY s.name LIMIT {}",
-                  kView, where, query.limit + 1),
-      parameters, query.limit, view_of);
+  return page<SandboxView>(pool_,
+                           fmt::format("SELECT s.name, {} FROM sandboxes s JOIN heads h ON h.stream = "
+                                       "'sandbox/' || s.uid LEFT JOIN sandbox_told t ON t.uid = s.uid "
+                                       "WHERE s.project = $1 AND s.name > $2{} ORDER BY s.name LIMIT {}",
+                                       kView, where, query.limit + 1),
+                           parameters, query.limit, view_of);
 }
 
 Result<ProcessView> PostgresCatalog::process_view(const ProjectId& project, const std::string& name) {

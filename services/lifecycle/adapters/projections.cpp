@@ -31,8 +31,7 @@ void delete_sandbox_row(pqxx::work& tx, SandboxNote& note) {
   for (const auto& row : tx.exec_params(
            "DELETE FROM processes WHERE sandbox_uid = $1 AND ended RETURNING uid, name, admitted_us", uid))
     note.gone.push_back({row[0].as<std::string>(), row[1].as<std::string>(), row[2].as<int64_t>()});
-  for (const auto& row : tx.exec_params("DELETE FROM sandboxes WHERE uid = $1 RETURNING generation", uid))
-    note.generation = row[0].as<int64_t>();
+  tx.exec_params0("DELETE FROM sandboxes WHERE uid = $1", uid);
 }
 
 void write_sandbox_row(pqxx::work& tx, SandboxNote& note) {
@@ -56,7 +55,7 @@ void write_sandbox_row(pqxx::work& tx, SandboxNote& note) {
 }  // namespace
 
 void project_sandbox(eventlog::Unit& unit, const Sandbox& before, const Sandbox& after) {
-  auto note = std::make_shared<SandboxNote>(SandboxNote{before, after, 1, {}});
+  auto note = std::make_shared<SandboxNote>(SandboxNote{before, after, {}});
   unit.stage(note);
   unit.project([note](pqxx::work& tx) {
     write_sandbox_row(tx, *note);

@@ -2,6 +2,7 @@
 #include "services/lifecycle/adapters/api.hpp"
 #include "services/lifecycle/adapters/read_options.hpp"
 #include "services/lifecycle/adapters/render.hpp"
+#include "services/lifecycle/adapters/watch.hpp"
 
 namespace nodus::lifecycle {
 
@@ -37,54 +38,55 @@ http::Response list_response(const Resource& resource, const ReadOptions& option
 }
 
 template <class T, class Render>
-Result<http::Response> list_of(const Resource& resource, const ReadOptions& options, Result<Listed<T>> found,
-                               Instant now, Render render) {
+Result<ObjectPage> page_of(Result<Listed<T>> found, Render render) {
   if (!found) return std::unexpected(std::move(found.error()));
-  if (options.since && *options.since > found->resource_version)
-    return fail(
-        Code::kBadRequest, "Expired",
-        "resourceVersion is newer than anything here. List without resourceVersion and go on from there.");
-  std::vector<json::object> objects;
-  objects.reserve(found->items.size());
-  for (const auto& item : found->items) objects.push_back(render(item));
-  return list_response(resource, options, list_metadata(options, found->resource_version, found->next),
-                       std::move(objects), now);
+  ObjectPage out{{}, std::move(found->next), found->resource_version};
+  out.objects.reserve(found->items.size());
+  for (const auto& item : found->items) out.objects.push_back(render(item));
+  return out;
 }
 
-Result<http::Response> list_sandboxes(Api& api, const http::Identity& caller, const ReadOptions& options) {
-  const Instant now = api.clock.now();
-  return list_of(sandbox_resource(), options, api.catalog.sandboxes(caller.project, options.query), now,
-                 [&](const SandboxView& view) { return render_sandbox(view, now); });
+Result<ObjectPage> sandbox_page(Api& api, const ProjectId& project, const ListQuery& query) {
+  return page_of(api.catalog.sandboxes(project, query),
+                 [now = api.clock.now()](const SandboxView& view) { return render_sandbox(view, now); });
+}
+Result<ObjectPage> process_page(Api& api, const ProjectId& project, const ListQuery& query) {
+  return page_of(api.catalog.processes(project, query), render_process);
+}
+Result<ObjectPage> event_page(Api& api, const ProjectId& project, const ListQuery& query) {
+  return page_of(api.catalog.events(project, query), render_event);
 }
 
-Result<http::Response> list_processes(Api& api, const http::Identity& caller, const ReadOptions& options) {
-  return list_of(process_resource(), options, api.catalog.processes(caller.project, options.query),
-                 api.clock.now(), [](const ProcessView& view) { return render_process(view); });
+Result<http::Response> list(Api& api, const http::Identity& caller, const Resource& resource,
+                            const ReadOptions& options, ReadPage read_page) {
+  auto page = read_page(api, caller.project, options.query);
+  if (!page) return std::unexpected(std::move(page.error()));
+  if (options.since && *options.since > page->resource_version)
+    return fail(Code::kBadRequest, "Expired",
+                "resourceVersion is newer than anything here. List without it and go on from there.");
+  return list_response(resource, options, list_metadata(options, page->resource_version, page->next),
+                       std::move(page->objects), api.clock.now());
 }
-
-Result<http::Response> list_events(Api& api, const http::Identity& caller, const ReadOptions& options) {
-  return list_of(event_resource(), options, api.catalog.events(caller.project, options.query),
-                 api.clock.now(), [](const ObjectEvent& event) { return render_event(event); });
-}
-
-using List = Result<http::Response> (*)(Api&, const http::Identity&, const ReadOptions&);
 
 awaitable<void> list_route(Api& api, const http::Identity& caller, http::Exchange& exchange,
-                           const Resource& resource, List list) {
+                           const Resource& resource, ReadPage read_page) {
   auto options = read_options(exchange.request(), resource);
   if (!options) co_return co_await exchange.respond(http::status(options.error()));
-  auto response = co_await blocking<http::Response>(exchange, [&] { return list(api, caller, *options); });
+  if (options->watch)
+    co_return co_await watch(api, caller, exchange, resource, std::move(*options), read_page);
+  auto response = co_await blocking<http::Response>(
+      exchange, [&] { return list(api, caller, resource, *options, read_page); });
   co_await exchange.respond(response ? std::move(*response) : http::status(response.error()));
 }
 
 awaitable<void> sandboxes_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
-  return list_route(api, caller, exchange, sandbox_resource(), list_sandboxes);
+  return list_route(api, caller, exchange, sandbox_resource(), sandbox_page);
 }
 awaitable<void> processes_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
-  return list_route(api, caller, exchange, process_resource(), list_processes);
+  return list_route(api, caller, exchange, process_resource(), process_page);
 }
 awaitable<void> events_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
-  return list_route(api, caller, exchange, event_resource(), list_events);
+  return list_route(api, caller, exchange, event_resource(), event_page);
 }
 
 template <class T, class Render>

@@ -99,11 +99,13 @@ Result<Created> Sandboxes::create_new(const NewSandbox& wanted, const SandboxUid
   const std::string key =
       wanted.idempotency_key.empty() ? "" : "create/" + wanted.project.str() + "/" + wanted.idempotency_key;
   const std::string sealed = wanted.env.empty() ? "" : environment_.seal(uid, wanted.env);
-  auto answer = batcher_.run(create_sandbox(std::move(command), last_holder, *now, key,
-                                            key.empty() ? "" : wanted.input_hash, sealed));
+  auto answer = run(create_sandbox(std::move(command), last_holder, *now, key,
+                                   key.empty() ? "" : wanted.input_hash, sealed),
+                    uid);
   if (!answer) return std::unexpected(std::move(answer.error()));
   auto created = SandboxCodec::decode_state(*answer);
   if (!created) return std::unexpected(std::move(created.error()));
+  if (terms_.dry_run) return Created{std::move(*created), true};
   auto current = catalog_.sandbox(created->uid);  // a repeated key answers with what it is now
   if (!current) return std::unexpected(std::move(current.error()));
   if (current->phase == Phase::kTerminating) return being_deleted(wanted.name);
@@ -132,10 +134,53 @@ Result<Created> Sandboxes::reconnect(const Sandbox& existing, const NewSandbox& 
   return Created{*after, false};
 }
 
+Result<Sandbox> Sandboxes::replace(const Sandbox& existing, const NewSandbox& wanted,
+                                   std::optional<bool> run) {
+  SandboxSpec requested = wanted.spec;
+  for (const auto& [name, value] : wanted.env) {
+    const auto has = existing.spec.env.find(name);
+    const bool same =
+        has != existing.spec.env.end() &&
+        (value == kHiddenValue || environment_.same(has->second, existing.project, name, value));
+    requested.env[name] = same ? has->second : environment_.digest(existing.project, name, value);
+  }
+  const bool raises = raises_cap(existing.spec, requested);
+  if (raises) requested.max_cost = existing.spec.max_cost;
+  Error refused{Code::kInvalid, "Invalid", "The change is invalid:", {}, {}, {}};
+  for (const auto& d : differences(existing.spec, requested))
+    refused.causes.push_back(
+        {d.field, "FieldImmutable",
+         d.field == "spec.maxCostUSD"
+             ? "A cap can only be raised."
+             : "It cannot change: only spec.state and spec.maxCostUSD can. Delete the Sandbox and "
+               "create it again."});
+  if (wanted.labels != existing.labels || wanted.annotations != existing.annotations)
+    refused.causes.push_back(
+        {"metadata", "FieldImmutable", "Labels and annotations cannot change after creation."});
+  for (const auto& cause : refused.causes) refused.message += " " + cause.field + ": " + cause.message;
+  if (!refused.causes.empty()) return std::unexpected(std::move(refused));
+  Sandbox after = existing;
+  if (raises) {
+    auto raised = raise_max_cost(existing, *wanted.spec.max_cost);
+    if (!raised) return raised;
+    after = std::move(*raised);
+  }
+  if (!run) return after;
+  Sandboxes last = *this;
+  if (raises) last.terms_.resource_version.reset();  // that was the version before the cap was raised
+  return *run ? last.trigger(after, Trigger::kStart) : last.stop(after);
+}
+
+Result<std::string> Sandboxes::run(eventlog::Work work, const SandboxUid& uid) {
+  if (terms_.resource_version) work = if_version(std::move(work), uid, *terms_.resource_version);
+  if (!terms_.dry_run) return batcher_.run(std::move(work));
+  return dry_answer(batcher_.run(dry_run(std::move(work))));
+}
+
 Result<Sandbox> Sandboxes::change(const Sandbox& sandbox, SandboxCommand command) {
   auto now = context(sandbox.org);
   if (!now) return std::unexpected(std::move(now.error()));
-  auto answer = batcher_.run(change_sandbox(sandbox.uid, std::move(command), *now));
+  auto answer = run(change_sandbox(sandbox.uid, std::move(command), *now), sandbox.uid);
   if (!answer) return std::unexpected(std::move(answer.error()));
   return SandboxCodec::decode_state(*answer);
 }

@@ -43,11 +43,24 @@ struct Admission {
   std::map<std::string, std::string> env;  // spec.env, with `process`: the command's own variables win
 };
 
+// How a change is made.
+struct Terms {
+  bool dry_run = false;                     // everything is checked and decided, nothing is kept
+  std::optional<int64_t> resource_version;  // Conflict/Conflict unless the Sandbox still has it
+};
+
 class Sandboxes {
  public:
   Sandboxes(eventlog::Batcher& batcher, Catalog& catalog, Images& images, Environment& environment,
             const Clock& clock)
       : batcher_(batcher), catalog_(catalog), images_(images), environment_(environment), clock_(clock) {}
+
+  // The same, for calls under these terms.
+  Sandboxes with(Terms terms) const {
+    Sandboxes out = *this;
+    out.terms_ = terms;
+    return out;
+  }
 
   // Same spec: the existing one, woken. maxCostUSD added or raised: applied, and nothing else. Else
   // Conflict/AlreadyExists with one cause for each field that differs. Being deleted:
@@ -58,6 +71,10 @@ class Sandboxes {
   Result<Sandbox> stop(const Sandbox& sandbox);
   Result<Sandbox> remove(const Sandbox& sandbox);
   Result<Sandbox> raise_max_cost(const Sandbox& sandbox, Money max_cost);
+  // What `wanted` says instead of what is there. Only spec.maxCostUSD (raised) may differ, and spec.state,
+  // which `run` starts or stops when it is given. Invalid, with a cause for each other field. The value "***"
+  // of a variable is the one that it has.
+  Result<Sandbox> replace(const Sandbox& existing, const NewSandbox& wanted, std::optional<bool> run);
   Result<Admission> admit(const Sandbox& sandbox, const NewProcess& process);
   // The values of spec.env; names and digests are in the spec.
   Result<std::map<std::string, std::string>> env_of(const Sandbox& sandbox);
@@ -71,6 +88,7 @@ class Sandboxes {
   Result<Created> create_new(const NewSandbox& wanted, const SandboxUid& last_holder);
   Result<Created> reconnect(const Sandbox& existing, const NewSandbox& wanted);
   Result<Sandbox> change(const Sandbox& sandbox, SandboxCommand command);
+  Result<std::string> run(eventlog::Work work, const SandboxUid& uid);
   Result<SandboxContext> context(const OrgId& org);
 
   eventlog::Batcher& batcher_;
@@ -78,6 +96,7 @@ class Sandboxes {
   Images& images_;
   Environment& environment_;
   const Clock& clock_;
+  Terms terms_;
 };
 
 }  // namespace nodus::lifecycle

@@ -114,4 +114,37 @@ eventlog::Work admit_process(const SandboxUid& sandbox, ProcessAdmitted process,
           }};
 }
 
+eventlog::Work if_version(eventlog::Work work, const SandboxUid& uid, int64_t version) {
+  work.decide = [decide = std::move(work.decide), uid, version](eventlog::Unit& unit) -> Result<std::string> {
+    const auto rows =
+        unit.sql()->exec_params("SELECT resource_version FROM sandbox_told WHERE uid = $1", uid.str());
+    if (rows.empty() || rows[0][0].as<int64_t>() != version)
+      return fail(Code::kConflict, "Conflict",
+                  "The Sandbox was changed since you read it. Read it again, and send your change to what it "
+                  "is now.");
+    return decide(unit);
+  };
+  return work;
+}
+
+namespace {
+constexpr std::string_view kDryRun = "DryRun";
+}
+
+eventlog::Work dry_run(eventlog::Work work) {
+  work.key.clear();
+  work.input_hash.clear();
+  work.decide = [decide = std::move(work.decide)](eventlog::Unit& unit) -> Result<std::string> {
+    auto answer = decide(unit);
+    if (!answer) return answer;
+    return std::unexpected(Error{Code::kInternal, std::string(kDryRun), std::move(*answer), {}, {}, {}});
+  };
+  return work;
+}
+
+Result<std::string> dry_answer(Result<std::string> refused) {
+  if (refused || refused.error().reason != kDryRun) return refused;
+  return std::move(refused.error().message);
+}
+
 }  // namespace nodus::lifecycle

@@ -33,4 +33,10 @@ eventlog::Work create_sandbox(CreateSandbox command, const SandboxUid& expected_
 eventlog::Work admit_process(const SandboxUid& sandbox, ProcessAdmitted process, SandboxContext context,
                              std::string key, std::string input_hash);
 
+// The same Work, refused with Conflict/Conflict unless the Sandbox still has this resourceVersion.
+eventlog::Work if_version(eventlog::Work work, const SandboxUid& uid, int64_t version);
+// Decides and keeps nothing: a Work that is refused leaves nothing, so its answer comes as a refusal.
+eventlog::Work dry_run(eventlog::Work work);
+Result<std::string> dry_answer(Result<std::string> refused);
+
 }  // namespace nodus::lifecycle

@@ -4,6 +4,7 @@
 #include <latch>
 #include <thread>
 
+#include "services/lifecycle/adapters/change_keeper.hpp"
 #include "tests/integration/lifecycle/lifecycle_fixture.hpp"
 
 namespace nodus::lifecycle {
@@ -200,6 +201,62 @@ TEST_F(Changes, EqualEventsAreCountedAndEachObjectKeepsItsLatest) {
   EXPECT_TRUE(catalog_.events(ProjectId("other"), {})->items.empty());
   const auto one = catalog_.events(ProjectId("web"), {.limit = 1})->items[0];
   EXPECT_EQ(catalog_.event(ProjectId("web"), one.name)->uid, one.uid);
+}
+
+TEST_F(Changes, OldChangesAreDroppedUpToTheFloor) {
+  const auto sandbox = make_running("a");
+  ChangeKeeper keeper(batcher_, pool_, clock_,
+                      {.age = Seconds(3600), .rows = 1000, .poll = std::chrono::hours(1)});
+  const auto last = catalog_.changes(ProjectId("web"), "sandboxes", 0, 1000)->last;
+  ASSERT_TRUE(keeper.step().has_value());
+  EXPECT_EQ(catalog_.changes(ProjectId("web"), "sandboxes", 0, 1000)->floor, 1) << "nothing is old yet";
+  clock_.advance(Seconds(3601));
+  ASSERT_TRUE(keeper.step().has_value());
+  auto page = catalog_.changes(ProjectId("web"), "sandboxes", 0, 1000);
+  EXPECT_EQ(page->floor, last - 1) << "the last one stays, so that positions never go back";
+  EXPECT_EQ(page->last, last);
+  change(sandbox, DeleteSandbox{});
+  EXPECT_GT(all("sandboxes").back().position, last);
+  change(sandbox, RecordRelease{{.start = 1, .stop_reason = StopReason::kDelete, .at = clock_.now()}});
+  EXPECT_FALSE(catalog_.events(ProjectId("web"), {})->items.empty());
+  clock_.advance(std::chrono::hours(25));
+  ASSERT_TRUE(keeper.step().has_value());
+  EXPECT_TRUE(catalog_.events(ProjectId("web"), {})->items.empty()) << "a day after its end";
+}
+
+TEST_F(Changes, SandboxesFromBeforeVersionsGetOne) {
+  const auto sandbox = make_running("a");
+  ASSERT_TRUE(pool_
+                  .with_tx([](pqxx::work& tx) -> Result<void> {
+                    tx.exec("DELETE FROM sandbox_told");
+                    tx.exec("UPDATE sandboxes SET phase = '', labels = '{}'");
+                    return {};
+                  })
+                  .has_value());
+  ChangeKeeper keeper(batcher_, pool_, clock_, {.poll = std::chrono::hours(1)});
+  ASSERT_TRUE(keeper.step().has_value());
+  EXPECT_GT(view("a").resource_version, 0);
+  EXPECT_EQ(
+      catalog_.sandboxes(ProjectId("web"), {.selector = fields("status.phase=Running", {"status.phase"})})
+          ->items.size(),
+      1u);
+}
+
+TEST_F(Changes, DryRunsAndOldVersionsKeepNothing) {
+  auto dry = sandboxes_.with({.dry_run = true});
+  const auto made = dry.create(wanted("a"));
+  ASSERT_TRUE(made.has_value()) << made.error().message;
+  EXPECT_EQ(made->sandbox.phase, Phase::kPending);
+  EXPECT_EQ(catalog_.view(ProjectId("web"), "a").error().code, Code::kNotFound);
+  EXPECT_TRUE(all("sandboxes").empty());
+  const auto sandbox = make_running("a");
+  const auto version = view("a").resource_version;
+  EXPECT_EQ(dry.stop(sandbox)->phase, Phase::kStopping);
+  EXPECT_EQ(dry.remove(sandbox)->phase, Phase::kTerminating);
+  EXPECT_EQ(view("a").resource_version, version);
+  EXPECT_EQ(sandboxes_.with({.resource_version = version - 1}).stop(sandbox).error().reason, "Conflict");
+  EXPECT_EQ(view("a").sandbox.phase, Phase::kRunning);
+  EXPECT_TRUE(sandboxes_.with({.resource_version = version}).stop(sandbox).has_value());
 }
 
 }  // namespace

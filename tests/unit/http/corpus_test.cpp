@@ -168,7 +168,7 @@ std::vector<Case> cases() {
       {"broken escape", "GET /x%2 HTTP/1.1\r\nHost: h\r\n\r\n", 400, true},
       {"escape of letters", "GET /x%zz HTTP/1.1\r\nHost: h\r\n\r\n", 400, true},
       {"double slash", "GET //x HTTP/1.1\r\nHost: h\r\n\r\n", 400, true},
-      {"slash at the end", "GET /x/ HTTP/1.1\r\nHost: h\r\n\r\n", 400, true},
+      {"slashes at the end", "GET /x// HTTP/1.1\r\nHost: h\r\n\r\n", 400, true},
       {"fragment", "GET /x#y HTTP/1.1\r\nHost: h\r\n\r\n", 400, true},
       {"bytes above 0x7f", "GET /\xc3\xa4 HTTP/1.1\r\nHost: h\r\n\r\n", 400, true},
       {"NUL in the query", "GET /x?a=%00 HTTP/1.1\r\nHost: h\r\n\r\n", 400, true},

@@ -270,16 +270,5 @@ TEST(Manifest, OneFaultEach) {
     EXPECT_EQ(faulty_fields(body), std::set<std::string>{field}) << body;
 }
 
-TEST(Patch, ChangesStateAndCapOnly) {
-  const auto stop = parse_patch(R"({"spec":{"state":"Stopped"}})");
-  ASSERT_TRUE(stop.has_value());
-  EXPECT_EQ(stop->run, false);
-  const auto refused = parse_patch(R"({"spec":{"image":"other","resources":{}},"metadata":{"name":"x"}})");
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().causes.size(), 3u);
-  EXPECT_FALSE(parse_patch(R"({"spec":{"maxCostUSD":null}})").has_value()) << "a cap is not taken away";
-  EXPECT_FALSE(parse_patch(R"({"spec":{"state":null}})").has_value());
-}
-
 }  // namespace
 }  // namespace nodus::lifecycle

@@ -1,0 +1,30 @@
+// GET …?watch=true: what changes, one JSON object a line, as Kubernetes sends it.
+//
+// With a resourceVersion: every change after it, in order; 410 Expired when those are not kept any more.
+// Without (or "0"): an ADDED for each object there is, then what changes. It ends, with a bookmark for those
+// who asked for bookmarks, after timeoutSeconds, or after half an hour to an hour. A watcher whose connection
+// takes nothing for 30 s is cut; one that falls behind what is kept gets an ERROR event with the Status 410
+// and is ended.
+#pragma once
+
+#include "services/lifecycle/adapters/api.hpp"
+#include "services/lifecycle/adapters/read_options.hpp"
+
+namespace nodus::lifecycle {
+
+// One page of the objects there are now, rendered, in the order of their names.
+struct ObjectPage {
+  std::vector<boost::json::object> objects;
+  std::string next;
+  int64_t resource_version = 0;
+};
+using ReadPage = Result<ObjectPage> (*)(Api& api, const ProjectId& project, const ListQuery& query);
+
+boost::asio::awaitable<void> watch(Api& api, const http::Identity& caller, http::Exchange& exchange,
+                                   const Resource& resource, ReadOptions options, ReadPage read_page);
+
+// What a watcher with this selector is told of a change: ADDED, MODIFIED or DELETED; empty: nothing.
+std::string_view verdict(const Selector& selector, const std::string& type, const boost::json::object& object,
+                         const boost::json::object& was);
+
+}  // namespace nodus::lifecycle
