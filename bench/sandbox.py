@@ -6,15 +6,21 @@
 cold start   POST of a Sandbox until its phase is Running (image cached)  ÷  `runsc run` of the same bundle until its
              helper listens
 exec         `nodus exec sb/x -- echo hi` from process start to exit      ÷  `runsc exec` of the same echo
+exec (API)   one POST over a kept connection, to the final frame          ÷  the same `runsc exec`
+a commit     of one small row beside them: what a durable start costs here at the least
 """
+import base64
+import http.client
 import json
 import os
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -104,6 +110,41 @@ def cold_start(stack, number):
     return took
 
 
+class Api:
+    """One kept connection, as an agent's SDK has."""
+
+    def __init__(self, stack):
+        address = urllib.parse.urlsplit(stack.env["NODUS_API"])
+        self.connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
+        self.connection.connect()
+        self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.headers = {"Authorization": f"Bearer {stack.env['NODUS_API_KEY']}", "Content-Type": "application/json"}
+        self.path = f"{address.path}/sandboxes/warm/exec"
+
+    def echo(self):
+        self.connection.request("POST", self.path, json.dumps({"command": ["/bin/echo", "hi"]}), self.headers)
+        answer = self.connection.getresponse()
+        lines = [json.loads(line) for line in answer.read().splitlines()]
+        assert answer.status == 200 and lines[-1]["end"]["exitCode"] == 0, lines
+        assert base64.b64decode("".join(line.get("data", "") for line in lines)) == b"hi\n", lines
+
+
+class Commit:
+    def __init__(self, stack):
+        self.psql = subprocess.Popen([ROOT / "dev/postgres", "psql", "-qAtX"], stdin=subprocess.PIPE, text=True,
+                                     stdout=subprocess.PIPE, env=os.environ | {"NODUS_HOME": str(stack.home)})
+        self.once()
+
+    def once(self):
+        self.psql.stdin.write("SELECT pg_logical_emit_message(true, 'bench', 'x') IS NULL;\n")
+        self.psql.stdin.flush()
+        assert self.psql.stdout.readline() == "f\n"
+
+    def close(self):
+        self.psql.stdin.close()
+        self.psql.wait()
+
+
 def report(name, ours, bare, limit):
     a, b = statistics.median(ours), statistics.median(bare)
     print(f"{name:<12} ours p50 {a:7.1f} ms   bare p50 {b:7.1f} ms   ratio {a / b:4.2f}   (at most {limit})")
@@ -112,13 +153,15 @@ def report(name, ours, bare, limit):
 def main():
     home = Path(tempfile.mkdtemp(prefix="nodus-bench-stack-"))
     stack = Stack(home, 27800)
-    bare = None
+    bare = commit = None
     try:
         stack.up()
         stack.create_running("warm", image="nodus/agent-tools")
         runsc = os.environ.get("NODUS_HOME", str(ROOT / ".nodus")) + "/tools/bin/runsc"
         bare = BareRuntime(stack, runsc)
-        cold, plain, ours, theirs = [], [], [], []
+        api, commit = Api(stack), Commit(stack)
+        api.echo()
+        cold, plain, ours, theirs, calls, commits = [], [], [], [], [], []
         execute = [runsc, *runtime_flags(stack.node_state() / "runsc"), "exec", "--user", "1000:1000", bare.slot_id,
                    "/bin/echo", "hi"]
         for number in range(ROUNDS):
@@ -126,10 +169,15 @@ def main():
             cold.append(cold_start(stack, number))
             ours.append(timed(lambda: stack.nodus("exec", "sb/warm", "--", "/bin/echo", "hi")))
             theirs.append(timed(lambda: subprocess.run(execute, check=True, stdout=subprocess.DEVNULL)))
+            calls.append(timed(api.echo))
+            commits.append(timed(commit.once))
         report("cold start", cold, plain, 2)
         report("exec", ours, theirs, 2.5)
+        report("exec (API)", calls, theirs, 0.6)
+        print(f"a commit     p50 {statistics.median(commits):7.1f} ms")
     finally:
         bare.close() if bare else None
+        commit.close() if commit else None
         stack.down()
         shutil.rmtree(home, ignore_errors=True)
 

@@ -20,9 +20,7 @@ Result<size_t> SlotProcesses::write_stdin(const std::string& uid, std::string_vi
   std::lock_guard hold(mutex_);
   const auto command = find(uid);
   if (!command) return fail(Code::kNotFound, "ProcessUnknown", "The node does not know the command.");
-  if (command->record.ended) return data.size();
-  if (!command->record.stdin_open)
-    return fail(Code::kConflict, "StdinClosed", "The command's stdin is closed.");
+  if (command->record.ended || !command->record.stdin_open) return data.size();
   const size_t room = helper::kStdinWindow - std::min(helper::kStdinWindow, command->input.size());
   const size_t size = std::min(room, data.size());
   command->input.append(data.substr(0, size));

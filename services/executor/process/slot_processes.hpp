@@ -52,8 +52,8 @@ class SlotProcesses final : private HelperListener {
   Result<CommandView> view(const std::string& uid) const;
 
   // Adds to the command's stdin what there is room for; how many bytes that are. Fewer than all: ask again
-  // after Changed. `last` ends stdin, once all is taken. A command that has ended takes everything.
-  // NotFound/ProcessUnknown; Conflict/StdinClosed when it was ended before, or was never open.
+  // after Changed. `last` ends stdin, once all is taken. Stdin that was ended before, or never open, takes
+  // everything, as that of a command that has ended. NotFound/ProcessUnknown.
   Result<size_t> write_stdin(const std::string& uid, std::string_view data, bool last);
   Result<void> resize(const std::string& uid, uint16_t rows, uint16_t columns);
   // NotFound/ProcessUnknown, Conflict/ProcessEnded.
