@@ -77,6 +77,7 @@ struct HelperClient::State {
   bool handle(std::string_view frame);
   bool handle_welcome(Reader& body);
   void set_connected(bool is);
+  void put(std::string_view frame);  // with mutex held
   int time_left_ms() const;
   Result<uint32_t> ask(Kind kind, Millis patience);
 
@@ -88,13 +89,15 @@ struct HelperClient::State {
   mutable std::mutex mutex;
   mutable std::condition_variable changed;
   bool stopping = false, is_connected = false, overrun = false;
+  bool idle = false;  // the thread has nothing to send, and will not send before it looks at the queue
   std::atomic<bool> tick = true;
   std::string queue;
   uint64_t last_tag = 0;
   std::map<uint64_t, std::optional<uint32_t>> answers;
 
+  int fd = -1;  // set by the thread; whoever holds the mutex may send on it while is_connected and idle
+
   // The thread's own.
-  int fd = -1;
   std::string sending, received;
   size_t sent = 0;
   Micros due{0};
@@ -109,7 +112,7 @@ int HelperClient::State::time_left_ms() const {
 void HelperClient::State::set_connected(bool is) {
   std::lock_guard hold(mutex);
   is_connected = is;
-  overrun = false;
+  overrun = idle = false;
   if (!is) queue.clear();
   changed.notify_all();
 }
@@ -154,6 +157,7 @@ bool HelperClient::State::turn() {
       sent = 0;
       std::swap(sending, queue);
     }
+    idle = sending.empty();
   }
   pollfd ready[2] = {{fd, static_cast<short>(POLLIN | (sent < sending.size() ? POLLOUT : 0)), 0},
                      {wake_fd, POLLIN, 0}};
@@ -164,6 +168,18 @@ bool HelperClient::State::turn() {
   if (time_left_ms() == 0) due = clock.boot() + listener.on_time();
   if (ready[0].revents & POLLOUT && !flush()) return false;
   return !(ready[0].revents & (POLLIN | POLLHUP | POLLERR)) || receive();
+}
+
+// At once when nothing waits before it: a command's start should not wait for another thread to wake up. What
+// the socket does not take, and a fault of it, is the thread's.
+void HelperClient::State::put(std::string_view frame) {
+  if (idle && queue.empty()) {
+    const ssize_t took = ::send(fd, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (took > 0) frame.remove_prefix(static_cast<size_t>(took));
+    if (frame.empty()) return;
+  }
+  queue += frame;
+  wake();
 }
 
 bool HelperClient::State::flush() {
@@ -276,18 +292,15 @@ bool HelperClient::wait_connected(Millis patience) const {
 bool HelperClient::offer(std::string_view frame) {
   std::lock_guard hold(state_->mutex);
   if (!state_->is_connected || state_->queue.size() + frame.size() > kOfferLimit) return false;
-  state_->queue += frame;
-  state_->wake();
+  state_->put(frame);
   return true;
 }
 
 void HelperClient::send(std::string_view frame) {
   std::lock_guard hold(state_->mutex);
   if (!state_->is_connected) return;
-  if (state_->queue.size() + frame.size() > kSendLimit)
-    state_->overrun = true;
-  else
-    state_->queue += frame;
+  if (state_->queue.size() + frame.size() <= kSendLimit) return state_->put(frame);
+  state_->overrun = true;
   state_->wake();
 }
 
