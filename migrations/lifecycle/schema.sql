@@ -443,16 +443,6 @@ CREATE TABLE lifecycle.sandbox_told (
 
 ALTER TABLE lifecycle.sandbox_told OWNER TO lifecycle;
 
-CREATE TABLE lifecycle.sandbox_usage (
-    uid text NOT NULL COLLATE pg_catalog."C",
-    epoch bigint NOT NULL,
-    busy boolean NOT NULL,
-    because text NOT NULL,
-    last_activity_us bigint NOT NULL
-);
-
-ALTER TABLE lifecycle.sandbox_usage OWNER TO lifecycle;
-
 CREATE TABLE lifecycle.sandboxes (
     uid text NOT NULL COLLATE pg_catalog."C",
     org text NOT NULL COLLATE pg_catalog."C",
@@ -540,9 +530,6 @@ ALTER TABLE ONLY lifecycle.sandbox_env
 
 ALTER TABLE ONLY lifecycle.sandbox_told
     ADD CONSTRAINT sandbox_told_pkey PRIMARY KEY (uid);
-
-ALTER TABLE ONLY lifecycle.sandbox_usage
-    ADD CONSTRAINT sandbox_usage_pkey PRIMARY KEY (uid);
 
 ALTER TABLE ONLY lifecycle.sandboxes
     ADD CONSTRAINT sandboxes_pkey PRIMARY KEY (uid);

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "libs/base/signals.hpp"
@@ -14,6 +16,7 @@
 #include "libs/linux/unique_fd.hpp"
 #include "libs/telemetry/log.hpp"
 #include "libs/telemetry/metrics.hpp"
+#include "services/executor/adapters/channel/activity_feed.hpp"
 #include "services/executor/adapters/channel/node_channel.hpp"
 #include "services/executor/adapters/linux/linux_host.hpp"
 #include "services/executor/adapters/linux/slot_store.hpp"
@@ -79,10 +82,11 @@ void say_runtime(LinuxHost& host, const std::string& profile) {
       "trusted code, not for hostile code.\n");
 }
 
-Result<void> post_reports(http::Client& client, const Config& config, const std::string& body) {
+Result<void> post(http::Client& client, const Config& config, const std::string& path,
+                  const std::string& body) {
   http::ClientRequest request;
   request.method = "POST";
-  request.url = config.lifecycle_url + "/node/v1/process-reports";
+  request.url = config.lifecycle_url + path;
   request.headers.set("Content-Type", "application/x-protobuf");
   request.headers.set("Authorization", "Bearer " + config.node_token);
   request.body = body;
@@ -100,7 +104,9 @@ struct Parts {
         records(c.state),
         snapshots(c.store, clock),
         outbox({.directory = c.state / "reports", .machine = c.machine},
-               [this](const std::string& body) { return post_reports(reports, config, body); }),
+               [this](const std::string& body) {
+                 return post(reports, config, "/node/v1/process-reports", body);
+               }),
         processes(ProcessLimits{}, outbox, [this](const std::string& uid) { waiters.notify(uid); }),
         reconciler(host, processes, snapshots, records,
                    {.parallel_starts = c.parallel_starts, .end_patience = c.end_patience}),
@@ -113,7 +119,22 @@ struct Parts {
                  .profile = c.profile,
                  .org = c.org},
                 reconciler),
-        server({.listen = c.http_listen}) {}
+        server({.listen = c.http_listen}),
+        feed(c.machine) {
+    activity_loop = std::jthread([this](const std::stop_token& stop) { tell_activity(stop); });
+  }
+
+  // As often as the reconciler looks.
+  void tell_activity(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    while (
+        !wake.wait_for(lock, stop, ReconcilerOptions{}.activity_every, [&] { return stop.stop_requested(); }))
+      feed.look(reconciler.reports(), clock.boot(), [this](const std::string& body) {
+        return post(activities, config, "/node/v1/activity", body);
+      });
+  }
 
   const Config& config;
   SystemClock clock;
@@ -127,7 +148,10 @@ struct Parts {
   Reconciler reconciler;
   NodeChannel channel;
   http::Server server;
+  ActivityFeed feed;  // of its loop's thread, as is its client
+  http::Client activities;
   std::vector<std::shared_ptr<void>> gauges = make_gauges();
+  std::jthread activity_loop;  // last: it uses the others
 
   std::vector<std::shared_ptr<void>> make_gauges() {
     std::vector<std::shared_ptr<void>> made;

@@ -80,6 +80,7 @@ int serve(const Config& config) {
   http::Server server(config.http);
   dispatch_routes(server, api);
   node_routes(server, api);
+  activity_routes(server, api);
   server.health_routes([&] {
     return pool.with_tx([](pqxx::work& tx) -> Result<void> {
       tx.exec1("SELECT 1");

@@ -7,13 +7,4 @@ CREATE TABLE sandbox_env (
   uid    text  COLLATE "C" PRIMARY KEY,
   sealed bytea NOT NULL
 );
-
--- What the machine of a running Sandbox last said of its activity. It moves no deadline.
-CREATE TABLE sandbox_usage (
-  uid              text    COLLATE "C" PRIMARY KEY,
-  epoch            bigint  NOT NULL,
-  busy             boolean NOT NULL,
-  because          text    NOT NULL,              -- what counts: "process 42 (node)"; empty: nothing
-  last_activity_us bigint  NOT NULL
-);
 COMMIT;

@@ -1,5 +1,4 @@
 -- Revert lifecycle:0005_environment
 BEGIN;
-DROP TABLE sandbox_usage;
 DROP TABLE sandbox_env;
 COMMIT;

@@ -38,7 +38,8 @@ struct Activity {
   // The newest command start or end, or file request (GET too); open() counts as one. While busy: now, so
   // that whoever waits for the Sandbox to be idle starts anew.
   Instant last;
-  bool busy = false;  // any process lives but the helper, or a file request is under way
+  bool busy = false;    // any process lives but the helper, or a file request is under way
+  std::string because;  // while busy, what counts: "command sb-hello-12", "a process of its own"
 };
 
 enum class StopReason { kOther, kIdle, kDelete };

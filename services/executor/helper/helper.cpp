@@ -298,7 +298,13 @@ void Helper::say_count(uint64_t tag) {
   for (const auto& worker : workers_) except.push_back(worker.pid);
   for (const auto& command : commands_)
     if (command->at_prompt()) except.push_back(command->pid());
-  out_ += Writer(Kind::kCounted).u64(tag).u32(count_live(except)).take();
+  const Live live = count_live(except);
+  out_ += Writer(Kind::kCounted)
+              .u64(tag)
+              .u32(live.count)
+              .u32(static_cast<uint32_t>(live.first.pid))
+              .text(live.first.name)
+              .take();
 }
 
 void Helper::reap() {

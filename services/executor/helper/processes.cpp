@@ -33,6 +33,8 @@ bool read_entry(pid_t pid, ProcessEntry& entry) {
     return false;
   entry.pid = pid;
   entry.live = state != 'Z' && state != 'X';
+  if (const char* name = strchr(text, '('); name && name < rest)
+    snprintf(entry.name, sizeof entry.name, "%.*s", static_cast<int>(rest - name - 1), name + 1);
   return true;
 }
 
@@ -124,10 +126,12 @@ void signal_trees(const std::vector<Tree>& trees, int signal) {
   for (const pid_t pid : hunt.members) kill(pid, signal);
 }
 
-uint32_t count_live(const std::vector<pid_t>& except) {
-  uint32_t live = 0;
-  for (const auto& entry : list_processes())
-    live += entry.live && entry.pid != getpid() && !contains(except, entry.pid);
+Live count_live(const std::vector<pid_t>& except) {
+  Live live;
+  for (const auto& entry : list_processes()) {
+    if (!entry.live || entry.pid == getpid() || contains(except, entry.pid)) continue;
+    if (live.count++ == 0) live.first = entry;
+  }
   return live;
 }
 

@@ -10,7 +10,8 @@ namespace nodus::helper {
 
 struct ProcessEntry {
   pid_t pid = 0, parent = 0, group = 0, session = 0;
-  bool live = false;  // neither a zombie nor dead
+  bool live = false;   // neither a zombie nor dead
+  char name[16] = "";  // as the process calls itself: any bytes
 };
 
 std::vector<ProcessEntry> list_processes();
@@ -31,6 +32,10 @@ struct Tree {  // of one command
 void signal_trees(const std::vector<Tree>& trees, int signal);
 
 // Live processes other than the caller and `except`.
-uint32_t count_live(const std::vector<pid_t>& except);
+struct Live {
+  uint32_t count = 0;
+  ProcessEntry first;  // one of them
+};
+Live count_live(const std::vector<pid_t>& except);
 
 }  // namespace nodus::helper

@@ -52,7 +52,8 @@ enum class Kind : uint8_t {
   kStarted = 33,  // text uid, u32 pid, u64 age_ms
   kOutput = 34,   // text uid, u8 stream (1, 2), u64 offset (of both streams together), text data
   kEnded = 35,    // text uid, u8 how, u32 value, u8 stage, u64 end offset, u64 age_ms
-  kCounted = 36,  // u64 tag, u32 live processes other than the helper and shells that wait at a terminal
+  kCounted = 36,  // u64 tag, u32 live processes other than the helper and shells that wait at a terminal;
+                  // then, but not from older helpers, of one of them: u32 pid, text name (any bytes)
   kTaken = 37,    // text uid, u64 offset: the stdin below it went to the command
   // file connection: see file_protocol.hpp
   kGet = 64,

@@ -94,6 +94,7 @@ struct HelperClient::State {
   std::string queue;
   uint64_t last_tag = 0;
   std::map<uint64_t, std::optional<uint32_t>> answers;
+  std::string live_name;  // of one of the live processes, when they were last counted
 
   int fd = -1;  // set by the thread; whoever holds the mutex may send on it while is_connected and idle
 
@@ -228,6 +229,14 @@ bool HelperClient::State::handle_welcome(Reader& body) {
   return true;
 }
 
+// "process 42 (node)". The process chose its name: what is not plain text is left out.
+static std::string name_of(uint32_t pid, std::string_view name) {
+  std::string plain;
+  for (const char c : name.substr(0, 15))
+    if (c > ' ' && c < 0x7f && c != '(' && c != ')') plain += c;
+  return "process " + std::to_string(pid) + (plain.empty() ? "" : " (" + plain + ")");
+}
+
 bool HelperClient::State::handle(std::string_view frame) {
   Reader body(frame);
   const auto kind = static_cast<Kind>(body.u8());
@@ -235,7 +244,13 @@ bool HelperClient::State::handle(std::string_view frame) {
   if (kind == Kind::kCounted) {
     const uint64_t tag = body.u64();
     const uint32_t live = body.u32();
+    std::string name = "a process";
+    if (!body.done()) {
+      const uint32_t pid = body.u32();
+      name = name_of(pid, body.text());
+    }
     std::lock_guard hold(mutex);
+    live_name = live > 0 ? std::move(name) : "";
     if (auto asked = answers.find(tag); asked != answers.end()) asked->second = live;
     changed.notify_all();
     return body.done();
@@ -306,6 +321,10 @@ void HelperClient::send(std::string_view frame) {
 
 Result<uint32_t> HelperClient::count_live(Millis patience) {
   return state_->ask(Kind::kCount, patience);
+}
+std::string HelperClient::live_name() const {
+  std::lock_guard hold(state_->mutex);
+  return state_->live_name;
 }
 Result<uint32_t> HelperClient::kill_all(Millis patience) {
   return state_->ask(Kind::kKillAll, patience);

@@ -58,6 +58,7 @@ class HelperClient {
   void send(std::string_view frame);
   // Live processes inside, other than the helper. kill_all ends them first; repeat until 0.
   Result<uint32_t> count_live(Millis patience);
+  std::string live_name() const;  // of one that the last count found: "process 42 (node)"; empty: none
   Result<uint32_t> kill_all(Millis patience);
   void wake();  // on_time is called soon
 

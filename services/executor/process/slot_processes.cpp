@@ -283,6 +283,14 @@ void SlotProcesses::close(const std::string& reason) {
   }
 }
 
+// What a person looks for first: a command by its name, then a request, then whatever else lives.
+std::string SlotProcesses::because(const std::string& process) const {
+  for (const auto& [uid, command] : commands_)
+    if (!command->record.ended && !command->record.terminal) return "command " + command->record.name;
+  if (file_requests_ > 0) return "file request";
+  return process.empty() ? "a process" : process;
+}
+
 Activity SlotProcesses::activity() {
   std::shared_ptr<HelperClient> client;
   {
@@ -291,11 +299,12 @@ Activity SlotProcesses::activity() {
   }
   // A terminal's own shell at its prompt is not in the count, what runs in it is.
   auto count = client ? client->count_live(kCountPatience) : Result<uint32_t>(0u);
+  const std::string process = client ? client->live_name() : "";
   std::lock_guard hold(mutex_);
   if (count) last_count_ = *count;
   const bool busy = live_ > live_terminals_ || file_requests_ > 0 || last_count_ > 0;
   if (busy) last_activity_ = clock_.now();
-  return {last_activity_, busy};
+  return {last_activity_, busy, busy ? because(process) : ""};
 }
 
 }  // namespace nodus::executor

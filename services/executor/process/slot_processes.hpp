@@ -97,6 +97,7 @@ class SlotProcesses final : private HelperListener {
 
   // With mutex_ held.
   CommandPtr find(std::string_view uid) const;
+  std::string because(const std::string& process) const;  // while busy: what counts
   size_t live() const;
   Result<void> save(const Command& command) const;
   bool finish(Command& command, CommandEnd end);  // false: it could not be recorded; on_time() repeats

@@ -67,7 +67,7 @@ awaitable<void> create_route(Api& api, const http::Identity& caller, http::Excha
   if (*dry)
     co_return co_await exchange.respond(
         answer(dry_response(api, created->created ? 201 : 200, {}, std::move(created->sandbox))));
-  auto settled = co_await settle(api, exchange, created->sandbox);
+  auto settled = co_await settle(api, exchange, created->sandbox, Until::kAtRest);
   if (!settled) co_return co_await exchange.respond(http::status(settled.error()));
   const int code = created->created ? 201 : 200;
   auto response =
@@ -96,8 +96,10 @@ Result<Sandbox> find_sandbox(Api& api, const http::Identity& caller, const http:
   return api.catalog.sandbox(caller.project, request.params.at("name"));
 }
 
-awaitable<Result<Sandbox>> settle(Api& api, http::Exchange& exchange, Sandbox sandbox) {
-  const auto open = [](const Sandbox& s) { return s.phase == Phase::kPending && !s.rate && !s.refusal; };
+awaitable<Result<Sandbox>> settle(Api& api, http::Exchange& exchange, Sandbox sandbox, Until until) {
+  const auto open = [until](const Sandbox& s) {
+    return s.phase == Phase::kPending && !s.rate && (!s.refusal || until == Until::kAtRest);
+  };
   const std::string stream = sandbox_stream(sandbox.uid);
   const Micros deadline = api.clock.boot() + api.options.trigger_patience;
   while (open(sandbox)) {

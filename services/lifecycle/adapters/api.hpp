@@ -39,6 +39,7 @@ struct Api {
 
 // Reports of nodes; their own tokens. `api` outlives the server. Public routes: adapters/dispatch.hpp.
 void node_routes(http::Server& server, Api& api);
+void activity_routes(http::Server& server, Api& api);  // what machines say of activity
 
 // The Sandbox that the path names, in the caller's project. NotFound.
 Result<Sandbox> find_sandbox(Api& api, const http::Identity& caller, const http::Request& request);
@@ -50,7 +51,12 @@ http::Response answer(Result<http::Response> response);
 inline constexpr size_t kManifestBytes = 256 * 1024;
 
 // Waits until the start that was asked for is funded or refused, or patience ends.
-boost::asio::awaitable<Result<Sandbox>> settle(Api& api, http::Exchange& exchange, Sandbox sandbox);
+enum class Until {
+  kAnswered,  // funded or refused
+  kAtRest,    // and, when it was refused, Stopped again
+};
+boost::asio::awaitable<Result<Sandbox>> settle(Api& api, http::Exchange& exchange, Sandbox sandbox,
+                                               Until until = Until::kAnswered);
 // What a trigger answers while the Sandbox does not run: the refusal, or SandboxStarting.
 Error not_yet(Api& api, const Sandbox& sandbox);
 Error sandbox_starting(const Api& api, std::string message);

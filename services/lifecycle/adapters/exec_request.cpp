@@ -76,7 +76,6 @@ Result<ExecRequest> parse_exec(const std::string& body, const SpecTimes& times) 
     if (!from_base64(*input, bytes)) faults.add("stdin", "FieldValueInvalid", "This is base64.");
   }
   if (faults.any()) return std::unexpected(faults.error("The command"));
-  out.process.input_hash = sha256_hex(body);
   out.body = std::move(*root);
   return out;
 }

@@ -22,6 +22,7 @@ Result<Admission> admit(Api& api, const http::Identity& caller, const http::Requ
   auto parsed = parse_exec(body, api.options.times);
   if (!parsed) return std::unexpected(std::move(parsed.error()));
   exec = std::move(*parsed);
+  exec.process.input_hash = api.sandboxes.input_hash(body);  // variables may be secrets
   exec.process.idempotency_key = request.headers.get("Idempotency-Key").value_or("");
   if (exec.process.idempotency_key.size() > kMaxIdempotencyKey)
     return fail(Code::kBadRequest, "BadRequest", "An Idempotency-Key has at most 128 bytes.");

@@ -17,6 +17,7 @@ struct Changed {
   SandboxView before;
   Sandbox after;
   bool dry = false;
+  bool start = false;  // was asked for
 };
 
 // What of the object a client decides; a patch is laid over this.
@@ -78,7 +79,7 @@ Result<Changed> change(Api& api, const http::Identity& caller, const http::Reque
   wanted.env = manifest->env;
   auto after = api.sandboxes.with({*dry, precondition->resource_version}).replace(view->sandbox, wanted, run);
   if (!after) return std::unexpected(std::move(after.error()));
-  return Changed{std::move(*view), std::move(*after), *dry};
+  return Changed{std::move(*view), std::move(*after), *dry, run == true};
 }
 
 awaitable<void> change_route(Api& api, const http::Identity& caller, http::Exchange& exchange, bool patch) {
@@ -92,10 +93,12 @@ awaitable<void> change_route(Api& api, const http::Identity& caller, http::Excha
   if (changed->dry)
     co_return co_await exchange.respond(
         dry_response(api, 200, std::move(changed->before), std::move(changed->after)));
-  auto settled = co_await settle(api, exchange, std::move(changed->after));
+  auto settled = co_await settle(api, exchange, changed->after);
   if (!settled) co_return co_await exchange.respond(http::status(settled.error()));
   auto response = co_await blocking<http::Response>(exchange, [&]() -> Result<http::Response> {
-    if (settled->phase == Phase::kPending && settled->refusal) return std::unexpected(not_yet(api, *settled));
+    // A start that was refused says so, whether or not its offer is closed by now.
+    if (changed->start && settled->refusal && settled->start == changed->after.start)
+      return std::unexpected(not_yet(api, *settled));
     return sandbox_response(api, 200, *settled);
   });
   co_await exchange.respond(answer(std::move(response)));

@@ -52,6 +52,16 @@ struct Encoder {
     m.set_at_us(to_micros(e.at));
     return event_of(m);
   }
+  eventlog::Event operator()(const ActivityNoted& e) const {
+    pb::ActivityNoted m;
+    m.set_uid(s.uid.str());
+    m.set_epoch(e.epoch);
+    m.set_busy(e.busy);
+    m.set_because(e.because);
+    m.set_last_activity_at_us(to_micros(e.last_activity));
+    m.set_at_us(to_micros(e.at));
+    return event_of(m);
+  }
   eventlog::Event operator()(const StopWished& e) const {
     pb::StopWished m;
     m.set_uid(s.uid.str());
@@ -190,6 +200,9 @@ Result<SandboxEvent> SandboxCodec::decode(const std::string& type, const std::st
     // Before at_us was written, the instant of the last activity stood for it.
     const int64_t at_us = m.at_us() != 0 ? m.at_us() : m.last_activity_at_us();
     return StopDeclined{m.start(), from_micros(m.last_activity_at_us()), m.because(), from_micros(at_us)};
+  }) || as.operator()<pb::ActivityNoted>([](const auto& m) {
+    return ActivityNoted{m.epoch(), m.busy(), m.because(), from_micros(m.last_activity_at_us()),
+                         from_micros(m.at_us())};
   }) || as.operator()<pb::StopWished>([](const auto& m) {
     return StopWished{from_micros(m.at_us())};
   }) || as.operator()<pb::LifetimeWarned>([](const auto& m) {

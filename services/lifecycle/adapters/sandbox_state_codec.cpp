@@ -41,6 +41,7 @@ std::string SandboxCodec::encode_state(const Sandbox& s) {
   m.set_deferrals(s.deferrals);
   m.set_paid_until_s(s.paid_until_s.value_or(0));
   m.set_warned(s.warned);
+  m.set_machine_busy(s.machine_busy);
   m.set_awake_because(s.awake_because);
   m.set_delete_reason(s.delete_reason);
   m.set_lost_epoch(s.lost_epoch);
@@ -86,6 +87,7 @@ Result<Sandbox> SandboxCodec::decode_state(const std::string& bytes) {
   s.deferrals = m->deferrals();
   if (m->paid_until_s() != 0) s.paid_until_s = m->paid_until_s();
   s.warned = m->warned();
+  s.machine_busy = m->machine_busy();
   s.awake_because = m->awake_because();
   s.delete_reason = m->delete_reason();
   s.lost_epoch = m->lost_epoch();

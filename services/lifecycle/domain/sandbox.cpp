@@ -184,6 +184,21 @@ Decision decide_release(const Sandbox& s, const RecordRelease& c, const SandboxC
   return close_start(s, c.release, false, context);
 }
 
+Decision decide_activity(const Sandbox& s, const RecordActivity& c, const SandboxContext& context) {
+  if (!exists(s) || c.machine != s.machine)
+    return fail(Code::kNotFound, "NotFound", "There is no such Sandbox here.");
+  if (c.activity.epoch != s.epoch)
+    return fail(Code::kConflict, "StaleEpoch", "The report names another start of the Sandbox.");
+  ActivityNoted news = c.activity;
+  news.last_activity =
+      std::min(news.last_activity, context.now);  // a clock that runs ahead keeps nothing awake
+  const bool same =
+      news.busy == s.machine_busy && news.because == s.awake_because && news.last_activity <= s.last_activity;
+  if (s.phase != Phase::kRunning || same) return Events{};
+  news.at = context.now;
+  return Events{news};
+}
+
 // Facts of the start under way, in any order and any number of times.
 template <class Event>
 Decision fact(const Sandbox& s, const Event& event, bool fresh) {
@@ -240,6 +255,7 @@ Result<Events> SandboxAggregate::decide(const Sandbox& s, const Command& command
           [&](const RecordLapse& c) { return decide_lapse(s, c, context); },
           [&](const RecordRelease& c) { return decide_release(s, c, context); },
           [&](const RecordPaidUntil& c) { return fact(s, c.paid_until, !s.paid_until_s); },
+          [&](const RecordActivity& c) { return decide_activity(s, c, context); },
           [&](const RecordCharge& c) -> Decision {
             if (s.phase == Phase::kNone || c.charge.start <= s.charged_start) return Events{};
             return Events{c.charge};

@@ -94,6 +94,14 @@ struct StopDeclined {
   std::string because;  // what keeps it awake, in words; may be empty
   Instant at;
 };
+// What the machine says of it: edges, and now and then when it was last used.
+struct ActivityNoted {
+  int64_t epoch = 0;
+  bool busy = false;
+  std::string because;  // "process 42 (node)"; empty: nothing keeps it awake
+  Instant last_activity;
+  Instant at;
+};
 struct StopWished {  // nothing can be stopped (any more): spec.state alone, and a wake is taken back
   Instant at;
 };
@@ -164,7 +172,7 @@ using SandboxEvent =
     std::variant<SandboxCreated, StartRequested, StopRequested, StopDeclined, DeleteRequested, MaxCostRaised,
                  FundingRecorded, WakeRecorded, StartDeferred, SlotRecorded, RunningRecorded, ReleaseRecorded,
                  PaidUntilRecorded, ChargeRecorded, ProcessNumbered, SandboxDeleted, StopWished,
-                 LifetimeWarned>;
+                 LifetimeWarned, ActivityNoted>;
 
 // ---- state
 
@@ -217,7 +225,8 @@ struct Sandbox {
   std::optional<int64_t> paid_until_s;    // of the start under way: what is not charged costs nothing
   int deferrals = 0;                      // in a row
   bool warned = false;                    // that maxLifetime deletes it soon
-  std::string awake_because;              // what declined the last idle stop
+  bool machine_busy = false;              // as its machine last said
+  std::string awake_because;              // likewise; or what declined the last idle stop
   std::string delete_reason;              // User | MaxLifetime | Idle, once it is asked for
   int64_t lost_epoch = 0;                 // the newest epoch whose machine was lost; 0: none
   std::array<ConditionMark, kConditionTypes> marks;  // by ConditionType
@@ -262,6 +271,10 @@ struct RecordRunning {
 struct RecordStopDeclined {
   StopDeclined declined;
 };
+struct RecordActivity {
+  std::string machine;  // whose word it is
+  ActivityNoted activity;
+};
 struct RecordLapse {  // the offer ended without a slot
   int64_t start = 0;
   std::string reason;  // Refused | Expired | NoCapacity | Stopped | Deleted
@@ -277,10 +290,10 @@ struct RecordCharge {
   ChargeRecorded charge;
 };
 
-using SandboxCommand =
-    std::variant<CreateSandbox, TriggerStart, RequestStop, DeleteSandbox, RaiseMaxCost, CheckRetry, CheckIdle,
-                 CheckWarning, CheckLifetime, NumberProcess, RecordFunding, RecordSlot, RecordRunning,
-                 RecordStopDeclined, RecordLapse, RecordRelease, RecordPaidUntil, RecordCharge>;
+using SandboxCommand = std::variant<CreateSandbox, TriggerStart, RequestStop, DeleteSandbox, RaiseMaxCost,
+                                    CheckRetry, CheckIdle, CheckWarning, CheckLifetime, NumberProcess,
+                                    RecordFunding, RecordSlot, RecordRunning, RecordStopDeclined, RecordLapse,
+                                    RecordRelease, RecordPaidUntil, RecordCharge, RecordActivity>;
 
 struct SandboxContext {
   Instant now;

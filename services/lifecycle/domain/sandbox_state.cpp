@@ -49,6 +49,7 @@ void start_requested(Sandbox& s, const StartRequested& e) {
   s.stop_reason = StopReason::kNone;
   s.failure.clear();
   s.awake_because.clear();
+  s.machine_busy = false;
   // A recovery tells why it is one until it is over.
   if (e.trigger != Trigger::kRecovery) s.message.clear();
   enter(s, e.trigger == Trigger::kRecovery ? Phase::kRecovering : Phase::kPending, e.at);
@@ -75,6 +76,7 @@ void released(Sandbox& s, const ReleaseRecorded& e) {
   s.failure = e.failure;
   s.message = e.message;
   s.awake_because.clear();
+  s.machine_busy = false;
   if (e.failure == kNodeLost) s.lost_epoch = s.epoch;
   // A Sandbox that crashed while it stopped is stopped: its last restore point stands, and `message` says
   // what happened.
@@ -100,7 +102,7 @@ void apply(Sandbox& s, const SandboxEvent& event) {
                    s.last_activity = std::max(s.last_activity, e.last_activity);
                    s.stop_reason = StopReason::kNone;
                    s.wake_pending = false;
-                   s.awake_because = e.because;
+                   if (!e.because.empty()) s.awake_because = e.because;
                    enter(s, Phase::kRunning, e.at);
                  },
                  [&](const DeleteRequested& e) {
@@ -156,6 +158,11 @@ void apply(Sandbox& s, const SandboxEvent& event) {
                    s.wake_pending = false;
                  },
                  [&](const LifetimeWarned&) { s.warned = true; },
+                 [&](const ActivityNoted& e) {
+                   s.machine_busy = e.busy;
+                   s.awake_because = e.because;
+                   s.last_activity = std::max(s.last_activity, e.last_activity);
+                 },
                  [&](const SandboxDeleted& e) {
                    s.start_open = false;
                    s.deferred_until.reset();

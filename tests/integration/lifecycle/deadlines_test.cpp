@@ -113,7 +113,7 @@ TEST_F(DeadlinesOnPostgres, WhatIsDueAfterARestartIsDecidedLifetimesFirst) {
   deadlines->stop();
   for (const auto& uid : mortal) {
     const auto at = std::find(order.begin(), order.end(), sandbox_stream(uid)) - order.begin();
-    EXPECT_LT(at, 40) << "behind an idle stop";
+    EXPECT_LT(at, 50) << "behind idle stops";  // a few are decided side by side
   }
   for (const auto& uid : idle) EXPECT_EQ(phase(uid), Phase::kStopping);
 }

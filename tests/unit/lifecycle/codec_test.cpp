@@ -37,6 +37,7 @@ TEST(SandboxCodec, EveryEventSurvives) {
                     PaidUntilRecorded{1, 99},
                     StartDeferred{3, at_s(60), at_s(8), true},
                     StopWished{at_s(9)},
+                    ActivityNoted{7, true, "process 42 (node)", at_s(5), at_s(6)},
                     LifetimeWarned{at_s(9)},
                     StartRequested{3, Trigger::kRecovery, {}, at_s(9)},
                     ChargeRecorded{1, *Money::parse("0.000000000001")},

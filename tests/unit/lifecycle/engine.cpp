@@ -191,7 +191,13 @@ void Engine::a_command() {
 void Engine::a_node_event() {
   if (!slot_.live()) return;
   NodeSlot& slot = node_[slot_.epoch];
-  switch (pick(6)) {
+  switch (pick(7)) {
+    case 6:  // the machine tells what keeps it awake; its words may be of an old start
+      if (slot.busy()) slot.last_activity = now_;
+      lifecycle(RecordActivity{
+          slot_.machine.str(),
+          {slot_.epoch - pick(2), slot.busy(), slot.busy() ? "process 42" : "", slot.last_activity, {}}});
+      return;
     case 0:
       if (slot.commands > 0) --slot.commands, slot.last_activity = now_;
       return;

@@ -112,6 +112,12 @@ const std::map<std::string, Message>& messages() {
       {"started", {[](const Sandbox& s) { return RecordRunning{{start_of(s), "runsc", at_s(100)}}; }}},
       {"stop declined",
        {[](const Sandbox& s) { return RecordStopDeclined{{start_of(s), at_s(99), "", {}}}; }}},
+      {"activity, its machine's", {[](const Sandbox& s) {
+         return RecordActivity{s.machine, {s.epoch, true, "process 42 (node)", at_s(99), {}}};
+       }}},
+      {"activity, another's", {[](const Sandbox& s) {
+         return RecordActivity{"machine-9", {s.epoch, true, "process 42 (node)", at_s(99), {}}};
+       }}},
       {"offer lapsed, stopped",
        {[](const Sandbox& s) { return RecordLapse{start_of(s), "Stopped", StopReason::kUser}; }}},
       {"offer lapsed, refused",

@@ -213,6 +213,30 @@ TEST(Sandbox, ACapIsOnlyRaised) {
   EXPECT_EQ(given.when(RaiseMaxCost{*Money::parse("1.01")})->size(), 1u);
 }
 
+TEST(Sandbox, WhatItsMachineSaysOfActivityIsShownAndNeverBringsAStopForward) {
+  auto given = running();
+  const auto noted = [&](bool busy, int64_t last_s, int64_t epoch = 1, std::string machine = "machine-1") {
+    return RecordActivity{std::move(machine),
+                          {epoch, busy, busy ? "process 42 (node)" : "", at_s(last_s), {}}};
+  };
+  EXPECT_EQ(given.when(noted(true, 60, 2)).error().reason, "StaleEpoch");
+  EXPECT_EQ(given.when(noted(true, 60, 1, "machine-2")).error().reason, "NotFound");
+  given.run(noted(true, 60), 61);
+  EXPECT_TRUE(given.state.machine_busy);
+  EXPECT_EQ(given.state.awake_because, "process 42 (node)");
+  EXPECT_EQ(deadlines_of(given.state).back(), (Deadline{"idle", at_s(360)}));
+  given.run(noted(false, 30), 62);
+  EXPECT_FALSE(given.state.machine_busy);
+  EXPECT_EQ(deadlines_of(given.state).back(), (Deadline{"idle", at_s(360)})) << "older than what is known";
+  EXPECT_TRUE(given.when(noted(false, 30), 63)->empty()) << "no news";
+  given.run(noted(false, 9'999), 64);
+  EXPECT_EQ(deadlines_of(given.state).back(), (Deadline{"idle", at_s(364)})) << "not later than now";
+  given.run(noted(true, 64), 65)
+      .run(RequestStop{StopReason::kUser, {}}, 66)
+      .run(RecordRelease{release()}, 67);
+  EXPECT_FALSE(given.state.machine_busy);
+}
+
 TEST(Sandbox, CostIsPostedPlusTheFrozenRate) {
   auto given = running();
   EXPECT_EQ(cost_at(given.state, at_s(2)), Money());
