@@ -164,6 +164,13 @@ asio::awaitable<bool> Connection::serve(const ParsedHead& head) {
                   .peer = peer_};
   ServerExchange exchange(stream_, head, std::move(request), core_.options.limits, core_.workers);
   if (core_.draining || head.method == "CONNECT") exchange.close_after();
+  exchange.set_cutter([weak = weak_from_this(), serial = ++served_] {
+    const auto live = weak.lock();
+    if (!live) return;
+    asio::post(live->executor(), [live, serial] {
+      if (live->served_ == serial) live->abort();
+    });
+  });
   if (match.route) {
     co_await handle(exchange, *match.route);
   } else if (!match.allow.empty()) {

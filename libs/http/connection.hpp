@@ -75,6 +75,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::string peer_;
   bool idle_ = false;                    // waits for the first byte of a request
   std::atomic<int64_t> idle_since_ = 0;  // of the steady clock; 0: a request is under way
+  uint64_t served_ = 0;                  // requests so far
 };
 
 }  // namespace nodus::http

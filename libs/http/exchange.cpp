@@ -187,7 +187,7 @@ bool ServerExchange::peer_left() {
 }
 
 asio::awaitable<Result<void>> ServerExchange::run_blocking(std::function<void()> work) {
-  if (co_await workers_.run(std::move(work))) co_return Result<void>{};
+  if (co_await workers_.run(std::move(work), lane_)) co_return Result<void>{};
   Error error{
       Code::kUnavailable, "Overloaded", "The server has more work than it can queue; try again.", {}, {}, ""};
   error.retry_after_s = 1 + static_cast<int>(random_below(4));

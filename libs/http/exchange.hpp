@@ -29,12 +29,15 @@ class ServerExchange final : public Exchange {
   boost::asio::awaitable<Result<std::unique_ptr<WebSocket>>> upgrade(WebSocketOptions options) override;
   bool peer_left() override;
   boost::asio::awaitable<Result<void>> run_blocking(std::function<void()> work) override;
+  void set_lane(std::string lane) override { lane_ = std::move(lane); }
+  std::function<void()> cutter() override { return cut_; }
 
   // For the connection.
   Request& mutable_request() { return request_; }
   void limit_body(size_t bytes) { body_limit_ = bytes; }
   void close_after() { close_ = true; }
-  int status() const { return status_; }       // 0: not answered
+  void set_cutter(std::function<void()> cut) { cut_ = std::move(cut); }
+  int status() const override { return status_; }
   bool answered() const { return finished_; }  // whole
   bool begun() const { return status_ != 0; }
   bool broken() const { return broken_; }   // cut off: nothing more can be sent
@@ -62,6 +65,8 @@ class ServerExchange final : public Exchange {
   bool body_failed_ = false;  // what is left of the body is not to be read as a request
   Pace reading_, writing_;
   std::optional<uint64_t> length_left_;  // of an answer whose length was announced
+  std::string lane_;                     // in the worker pool
+  std::function<void()> cut_ = [] {};
   int status_ = 0;
   bool chunked_ = false;
   bool finished_ = false;

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "libs/base/check.hpp"
+#include "libs/base/random.hpp"
 #include "libs/http/connection.hpp"
 #include "libs/telemetry/log.hpp"
 #include "libs/telemetry/metrics.hpp"
@@ -41,6 +42,18 @@ Result<Tcp::endpoint> parse_listen(const std::string& listen) {
     return fail(Code::kInvalid, "ListenAddressInvalid",
                 fmt::format("\"{}\" is not an address and a port such as 127.0.0.1:7400.", listen));
   return Tcp::endpoint(address, port);
+}
+
+bool may_read_metrics(const Request& request, const std::string& token) {
+  boost::system::error_code fault;
+  const auto peer = asio::ip::make_address(request.peer, fault);
+  const bool local = !fault && (peer.is_loopback() ||
+                                (peer.is_v6() && peer.to_v6().is_v4_mapped() &&
+                                 asio::ip::make_address_v4(asio::ip::v4_mapped, peer.to_v6()).is_loopback()));
+  const bool proxied = request.headers.get("Forwarded") || request.headers.get("X-Forwarded-For");
+  if (local && !proxied) return true;
+  return !token.empty() &&
+         equal_in_constant_time(request.headers.get("Authorization").value_or(""), "Bearer " + token);
 }
 
 }  // namespace
@@ -169,7 +182,7 @@ const std::vector<Route>& Server::routes() const {
   return state_->core.router.routes();
 }
 
-void Server::health_routes(std::function<Result<void>()> ready) {
+void Server::health_routes(std::function<Result<void>()> ready, std::optional<std::string> metrics_token) {
   const auto text = [](std::string body) {
     Response response;
     response.headers.set("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
@@ -197,7 +210,12 @@ void Server::health_routes(std::function<Result<void>()> ready) {
   route({.method = "GET",
          .pattern = "/metrics",
          .name = "metrics",
-         .handler = [text](const Request&) { return text(metrics::render()); },
+         .handler =
+             [text, metrics_token](const Request& request) {
+               if (!metrics_token || may_read_metrics(request, *metrics_token))
+                 return text(metrics::render());
+               return status({Code::kNotFound, "NotFound", "There is nothing at this path.", {}, {}, ""});
+             },
          .stream = {},
          .body_bytes = {}});
 }

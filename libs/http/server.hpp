@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -84,6 +85,21 @@ class Exchange {
 
   // Runs a blocking function on the worker pool. Unavailable/Overloaded when the pool's queue is full.
   virtual boost::asio::awaitable<Result<void>> run_blocking(std::function<void()> work) = 0;
+
+  // Whose work this is: the pool serves lanes in turn, so that one that asks for much does not delay the
+  // others.
+  virtual void set_lane(std::string lane) = 0;
+  virtual int status() const = 0;  // of the answer so far; 0: none
+  // Cuts the connection while this request is under way. Thread-safe, and may be kept longer than the
+  // exchange.
+  virtual std::function<void()> cutter() = 0;
+
+  // What the request turned out to be about (the name of what it made), for whoever writes that down.
+  void annotate(std::string object) { about_ = std::move(object); }
+  const std::string& about() const { return about_; }
+
+ private:
+  std::string about_;
 };
 
 // Wakes coroutines that wait for something to happen to a key (a Sandbox, a machine). Thread-safe; `wait` is
@@ -129,8 +145,10 @@ class Server {
   ~Server();
   void route(Route route);  // before start
   const std::vector<Route>& routes() const;
-  // Adds /livez, /readyz (200 or 503 with what is missing) and /metrics.
-  void health_routes(std::function<Result<void>()> ready);
+  // Adds /livez, /readyz (200 or 503 with what is missing) and /metrics. With `metrics_token`, /metrics
+  // answers only clients on the loopback address that no proxy stands for, and bearers of the token (if it is
+  // not empty); the others get 404.
+  void health_routes(std::function<Result<void>()> ready, std::optional<std::string> metrics_token = {});
   Result<void> start();  // address in use → Unavailable/PortTaken
   int port() const;
   void stop(Millis patience = Millis(5'000));  // no new requests; waits for those under way
