@@ -65,10 +65,7 @@ void wheel() {
 
 struct Database {
   Database()
-      : pool({.url = test::fresh_database({"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
-                                           "migrations/lifecycle/deploy/0003_lifecycle.sql",
-                                           "migrations/lifecycle/deploy/0004_objects.sql"},
-                                          "lifecycle"),
+      : pool({.url = test::fresh_database(test::migrations_of("lifecycle"), "lifecycle"),
               .schema = "lifecycle",
               .application_name = "bench"},
              8),

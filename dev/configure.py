@@ -40,6 +40,7 @@ configs = {
     "lifecycle": service("lifecycle", 0) | {
         "metering": {"url": url(2)},
         "images": {"directory": str(assets / "images")},
+        "audit": {"spool": str(stack / "audit.spool")},
     },
     "scheduler": service("scheduler", 1) | {"scheduler": {"machines": [f"{MACHINE}={ORG}"]}},
     "metering": service("metering", 2),

@@ -22,7 +22,7 @@ class Id {
 };
 
 using OrgId = Id<struct OrgTag>;           // DNS label
-using ProjectId = Id<struct ProjectTag>;   // DNS label, unique within the platform
+using ProjectId = Id<struct ProjectTag>;   // <organization>/<name>
 using SandboxUid = Id<struct SandboxTag>;  // UUIDv4 text
 using ProcessUid = Id<struct ProcessTag>;  // UUIDv4 text
 using MachineId = Id<struct MachineTag>;   // DNS label

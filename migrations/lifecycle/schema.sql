@@ -5,6 +5,15 @@ CREATE SCHEMA lifecycle;
 
 ALTER SCHEMA lifecycle OWNER TO lifecycle;
 
+CREATE FUNCTION lifecycle.audit_is_append_only() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  RAISE 'rows of the audit log are never changed';
+END $$;
+
+ALTER FUNCTION lifecycle.audit_is_append_only() OWNER TO lifecycle;
+
 CREATE FUNCTION lifecycle.changes_begin(uids text[]) RETURNS TABLE(uid text, last bigint, generation bigint, busy boolean, open bigint, state bytea)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -203,17 +212,48 @@ END $$;
 
 ALTER FUNCTION lifecycle.object_events_add(keep integer, now_us bigint, e_uid text[], e_project text[], e_kind text[], e_object_uid text[], e_object_name text[], e_type text[], e_reason text[], e_message text[], e_count bigint[], e_version bigint[]) OWNER TO lifecycle;
 
+CREATE TABLE lifecycle.api_key_secrets (
+    sha256 text NOT NULL COLLATE pg_catalog."C",
+    key_id text NOT NULL COLLATE pg_catalog."C",
+    hint text DEFAULT ''::text NOT NULL,
+    created_us bigint NOT NULL,
+    expires_us bigint
+);
+
+ALTER TABLE lifecycle.api_key_secrets OWNER TO lifecycle;
+
 CREATE TABLE lifecycle.api_keys (
     id text NOT NULL COLLATE pg_catalog."C",
-    key_sha256 text NOT NULL COLLATE pg_catalog."C",
     org text NOT NULL COLLATE pg_catalog."C",
     role text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    revoked_at timestamp with time zone,
+    name text NOT NULL COLLATE pg_catalog."C",
+    project text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    created_by text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    created_us bigint NOT NULL,
+    expires_us bigint,
+    revoked_us bigint,
     CONSTRAINT api_keys_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'developer'::text, 'billing'::text, 'admin'::text])))
 );
 
 ALTER TABLE lifecycle.api_keys OWNER TO lifecycle;
+
+CREATE TABLE lifecycle.audit (
+    org text NOT NULL COLLATE pg_catalog."C",
+    at_us bigint NOT NULL,
+    id text NOT NULL COLLATE pg_catalog."C",
+    key_id text NOT NULL COLLATE pg_catalog."C",
+    key_name text NOT NULL COLLATE pg_catalog."C",
+    role text NOT NULL COLLATE pg_catalog."C",
+    project text NOT NULL COLLATE pg_catalog."C",
+    method text NOT NULL COLLATE pg_catalog."C",
+    route text NOT NULL COLLATE pg_catalog."C",
+    object text NOT NULL COLLATE pg_catalog."C",
+    status integer NOT NULL,
+    reason text NOT NULL COLLATE pg_catalog."C",
+    peer text NOT NULL
+);
+
+ALTER TABLE lifecycle.audit OWNER TO lifecycle;
 
 CREATE TABLE lifecycle.changes (
     "position" bigint NOT NULL,
@@ -362,6 +402,24 @@ CREATE TABLE lifecycle.object_events (
 
 ALTER TABLE lifecycle.object_events OWNER TO lifecycle;
 
+CREATE TABLE lifecycle.organizations (
+    org text NOT NULL COLLATE pg_catalog."C",
+    display_name text DEFAULT ''::text NOT NULL,
+    created_us bigint NOT NULL,
+    suspended_us bigint,
+    suspended_reason text DEFAULT ''::text NOT NULL,
+    quota_sandboxes bigint,
+    quota_cpu_milli bigint,
+    quota_stored_bytes bigint,
+    quota_creates_per_minute bigint,
+    CONSTRAINT organizations_quota_cpu_milli_check CHECK ((quota_cpu_milli >= 0)),
+    CONSTRAINT organizations_quota_creates_per_minute_check CHECK ((quota_creates_per_minute >= 0)),
+    CONSTRAINT organizations_quota_sandboxes_check CHECK ((quota_sandboxes >= 0)),
+    CONSTRAINT organizations_quota_stored_bytes_check CHECK ((quota_stored_bytes >= 0))
+);
+
+ALTER TABLE lifecycle.organizations OWNER TO lifecycle;
+
 CREATE TABLE lifecycle.parked (
     id bigint NOT NULL,
     topic text NOT NULL,
@@ -402,8 +460,10 @@ CREATE TABLE lifecycle.processes (
 ALTER TABLE lifecycle.processes OWNER TO lifecycle;
 
 CREATE TABLE lifecycle.projects (
-    project text NOT NULL COLLATE pg_catalog."C",
-    org text NOT NULL COLLATE pg_catalog."C"
+    id text NOT NULL COLLATE pg_catalog."C",
+    org text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    created_us bigint NOT NULL
 );
 
 ALTER TABLE lifecycle.projects OWNER TO lifecycle;
@@ -456,17 +516,48 @@ CREATE TABLE lifecycle.sandboxes (
 
 ALTER TABLE lifecycle.sandboxes OWNER TO lifecycle;
 
+CREATE TABLE lifecycle.usage_changes (
+    id bigint NOT NULL,
+    org text NOT NULL COLLATE pg_catalog."C",
+    sandboxes bigint NOT NULL,
+    cpu_milli bigint NOT NULL,
+    stored_bytes bigint NOT NULL
+);
+
+ALTER TABLE lifecycle.usage_changes OWNER TO lifecycle;
+
+ALTER TABLE lifecycle.usage_changes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME lifecycle.usage_changes_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE lifecycle.usage_sums (
+    org text NOT NULL COLLATE pg_catalog."C",
+    sandboxes bigint NOT NULL,
+    cpu_milli bigint NOT NULL,
+    stored_bytes bigint NOT NULL
+);
+
+ALTER TABLE lifecycle.usage_sums OWNER TO lifecycle;
+
 ALTER TABLE ONLY lifecycle.events ATTACH PARTITION lifecycle.events_0 FOR VALUES FROM ('1') TO ('10000001');
 
 ALTER TABLE ONLY lifecycle.events ATTACH PARTITION lifecycle.events_1 FOR VALUES FROM ('10000001') TO ('20000001');
 
 ALTER TABLE ONLY lifecycle.events ATTACH PARTITION lifecycle.events_2 FOR VALUES FROM ('20000001') TO ('30000001');
 
-ALTER TABLE ONLY lifecycle.api_keys
-    ADD CONSTRAINT api_keys_key_sha256_key UNIQUE (key_sha256);
+ALTER TABLE ONLY lifecycle.api_key_secrets
+    ADD CONSTRAINT api_key_secrets_pkey PRIMARY KEY (sha256);
 
 ALTER TABLE ONLY lifecycle.api_keys
     ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY lifecycle.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (org, at_us, id);
 
 ALTER TABLE ONLY lifecycle.changes_floor
     ADD CONSTRAINT changes_floor_pkey PRIMARY KEY (only_row);
@@ -510,6 +601,9 @@ ALTER TABLE ONLY lifecycle.object_events
 ALTER TABLE ONLY lifecycle.object_events
     ADD CONSTRAINT object_events_project_name_key UNIQUE (project, name);
 
+ALTER TABLE ONLY lifecycle.organizations
+    ADD CONSTRAINT organizations_pkey PRIMARY KEY (org);
+
 ALTER TABLE ONLY lifecycle.parked
     ADD CONSTRAINT parked_pkey PRIMARY KEY (id);
 
@@ -520,7 +614,10 @@ ALTER TABLE ONLY lifecycle.processes
     ADD CONSTRAINT processes_pkey PRIMARY KEY (uid);
 
 ALTER TABLE ONLY lifecycle.projects
-    ADD CONSTRAINT projects_pkey PRIMARY KEY (project);
+    ADD CONSTRAINT projects_by_name UNIQUE (org, name);
+
+ALTER TABLE ONLY lifecycle.projects
+    ADD CONSTRAINT projects_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY lifecycle.relay_offsets
     ADD CONSTRAINT relay_offsets_pkey PRIMARY KEY (log_partition);
@@ -536,6 +633,16 @@ ALTER TABLE ONLY lifecycle.sandboxes
 
 ALTER TABLE ONLY lifecycle.sandboxes
     ADD CONSTRAINT sandboxes_project_name_key UNIQUE (project, name);
+
+ALTER TABLE ONLY lifecycle.usage_changes
+    ADD CONSTRAINT usage_changes_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY lifecycle.usage_sums
+    ADD CONSTRAINT usage_sums_pkey PRIMARY KEY (org);
+
+CREATE INDEX api_key_secrets_of_key ON lifecycle.api_key_secrets USING btree (key_id);
+
+CREATE UNIQUE INDEX api_keys_by_name ON lifecycle.api_keys USING btree (org, name) WHERE (revoked_us IS NULL);
 
 CREATE INDEX changes_of_project ON lifecycle.changes USING btree (project, resource, "position");
 
@@ -569,6 +676,10 @@ CREATE INDEX sandboxes_by_label ON lifecycle.sandboxes USING gin (labels);
 
 CREATE INDEX sandboxes_by_phase ON lifecycle.sandboxes USING btree (project, phase, name);
 
+CREATE INDEX sandboxes_of_org ON lifecycle.sandboxes USING btree (org) WHERE (released_at_us IS NULL);
+
+CREATE INDEX usage_changes_of_org ON lifecycle.usage_changes USING btree (org) INCLUDE (sandboxes, cpu_milli, stored_bytes);
+
 ALTER INDEX lifecycle.events_pkey ATTACH PARTITION lifecycle.events_0_pkey;
 
 ALTER INDEX lifecycle.events_by_stream ATTACH PARTITION lifecycle.events_0_stream_version_idx;
@@ -581,8 +692,16 @@ ALTER INDEX lifecycle.events_pkey ATTACH PARTITION lifecycle.events_2_pkey;
 
 ALTER INDEX lifecycle.events_by_stream ATTACH PARTITION lifecycle.events_2_stream_version_idx;
 
+CREATE TRIGGER audit_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON lifecycle.audit FOR EACH STATEMENT EXECUTE FUNCTION lifecycle.audit_is_append_only();
+
+ALTER TABLE ONLY lifecycle.api_key_secrets
+    ADD CONSTRAINT api_key_secrets_key_id_fkey FOREIGN KEY (key_id) REFERENCES lifecycle.api_keys(id);
+
 GRANT USAGE ON SCHEMA lifecycle TO scheduler;
 GRANT USAGE ON SCHEMA lifecycle TO metering;
+
+REVOKE ALL ON TABLE lifecycle.audit FROM lifecycle;
+GRANT SELECT,INSERT,REFERENCES,TRIGGER ON TABLE lifecycle.audit TO lifecycle;
 
 GRANT SELECT ON TABLE lifecycle.published_events TO scheduler;
 GRANT SELECT ON TABLE lifecycle.published_events TO metering;

@@ -1,8 +1,32 @@
 #include "services/lifecycle/config.hpp"
 
 #include <boost/url.hpp>
+#include <cstdlib>
 
 namespace nodus::lifecycle {
+
+namespace {
+
+// Quotas are of an organization that has none of its own; limits are of this process.
+void read_tenants(config::Reader& in, Config& out) {
+  constexpr int64_t kMany = 1'000'000'000'000;
+  auto& quotas = out.api.quotas;
+  quotas.sandboxes = in.integer("quota.sandboxes", quotas.sandboxes, 0, kMany);
+  quotas.cpu_milli = in.integer("quota.cpu", quotas.cpu_milli / 1000, 0, kMany) * 1000;
+  quotas.stored_bytes = in.quantity("quota.storedBytes", config::format_bytes(quotas.stored_bytes));
+  quotas.creates_per_minute = in.integer("quota.createsPerMinute", quotas.creates_per_minute, 0, kMany);
+  auto& limits = out.limits;
+  limits.requests_per_s = in.integer("limits.requestsPerSecond", limits.requests_per_s, 1, kMany);
+  limits.burst = in.integer("limits.burst", limits.burst, 1, kMany);
+  limits.open_per_key = in.integer("limits.openPerKey", limits.open_per_key, 1, kMany);
+  limits.open_per_org = in.integer("limits.openPerOrganization", limits.open_per_org, 1, kMany);
+  if (const char* token = std::getenv("NODUS_METRICS_TOKEN")) out.metrics_token = token;
+  out.audit.spool = in.text("audit.spool", "");
+  out.audit.capacity = static_cast<size_t>(
+      in.integer("audit.buffer", static_cast<int64_t>(out.audit.capacity), 100, 10'000'000));
+}
+
+}  // namespace
 
 Result<Config> read_config(const std::string& path, std::string* printed) {
   auto document = config::load_file(path);
@@ -46,6 +70,7 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   out.feed.watches = static_cast<int>(in.integer("watch.limit", 2048, 4, 100'000));
   out.keeping.age = in.duration("watch.keep", std::chrono::hours(1));
   out.keeping.rows = in.integer("watch.keepChanges", 1'000'000, 100, 1'000'000'000);
+  read_tenants(in, out);
   out.api.node_secret = in.secret("NODUS_NODE_SECRET");
   out.api.identity_secret = in.secret("NODUS_IDENTITY_SECRET");
   out.env_key = in.secret("NODUS_ENV_KEY");

@@ -7,8 +7,10 @@
 #include "libs/config/config.hpp"
 #include "libs/http/server.hpp"
 #include "services/lifecycle/adapters/api.hpp"
+#include "services/lifecycle/adapters/audit.hpp"
 #include "services/lifecycle/adapters/change_feed.hpp"
 #include "services/lifecycle/adapters/change_keeper.hpp"
+#include "services/lifecycle/adapters/limits.hpp"
 #include "services/lifecycle/app/deadlines.hpp"
 #include "services/lifecycle/app/upkeep.hpp"
 
@@ -27,6 +29,9 @@ struct Config {
   ApiOptions api;
   FeedOptions feed;
   ChangeKeeping keeping;
+  LimitOptions limits;
+  std::string metrics_token;  // from NODUS_METRICS_TOKEN; empty: /metrics is for loopback only
+  AuditOptions audit;
   DeadlineOptions deadlines;
   UpkeepOptions upkeep;
 };

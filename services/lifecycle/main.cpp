@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "libs/base/signals.hpp"
+#include "services/lifecycle/admin.hpp"
 #include "services/lifecycle/service.hpp"
 
 using namespace nodus;
@@ -33,6 +34,8 @@ int main(int argc, char** argv) {
     command->add_option("--topic", topic)->required();
     command->add_option("--stream", stream)->required();
   }
+  lifecycle::AdminRequest admin_request;
+  auto* admin = lifecycle::admin_options(app, admin_request);
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
@@ -55,5 +58,6 @@ int main(int argc, char** argv) {
   if (*list) return lifecycle::parked_list(*config);
   if (*replay) return lifecycle::parked_replay(*config, topic, stream);
   if (*skip) return lifecycle::parked_skip(*config, topic, stream);
+  if (*admin) return lifecycle::administer(*config, admin_request);
   return lifecycle::serve(*config);
 }

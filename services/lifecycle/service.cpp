@@ -12,12 +12,17 @@
 #include "libs/base/signals.hpp"
 #include "libs/eventlog/postgres_log.hpp"
 #include "libs/telemetry/log.hpp"
+#include "services/lifecycle/adapters/audit.hpp"
 #include "services/lifecycle/adapters/change_feed.hpp"
 #include "services/lifecycle/adapters/changes.hpp"
 #include "services/lifecycle/adapters/environment.hpp"
 #include "services/lifecycle/adapters/inputs.hpp"
+#include "services/lifecycle/adapters/limits.hpp"
 #include "services/lifecycle/adapters/oci_images.hpp"
+#include "services/lifecycle/adapters/open_streams.hpp"
 #include "services/lifecycle/adapters/postgres_catalog.hpp"
+#include "services/lifecycle/adapters/tenant_keeper.hpp"
+#include "services/lifecycle/adapters/tenants.hpp"
 #include "services/lifecycle/app/sandboxes.hpp"
 
 namespace nodus::lifecycle {
@@ -74,23 +79,32 @@ int serve(const Config& config) {
   Keys keys(pool, clock);
   auto environment = SealedEnvironment::make(config.env_key);
   if (!environment) return complain(environment.error(), kMissing);
-  Sandboxes sandboxes(batcher, catalog, images, *environment, clock);
-  Api api{sandboxes, catalog, keys, batcher, feed, waiters, clock, config.api};
+  Tenants tenants(pool, clock);
+  Limits limits(clock, config.limits);
+  OpenStreams open_streams(keys);
+  AuditLog audit(pool, config.audit);
+  if (auto started = audit.start(); !started) return complain(started.error(), kMissing);
+  Sandboxes sandboxes(batcher, catalog, images, *environment, clock, config.api.quotas);
+  Api api{sandboxes, catalog, keys,   batcher, feed,         waiters,
+          clock,     tenants, limits, audit,   open_streams, config.api};
 
   http::Server server(config.http);
   dispatch_routes(server, api);
   node_routes(server, api);
   activity_routes(server, api);
-  server.health_routes([&] {
+  const auto ready = [&] {
     return pool.with_tx([](pqxx::work& tx) -> Result<void> {
       tx.exec1("SELECT 1");
       return {};
     });
-  });
+  };
+  server.health_routes(ready, config.metrics_token);
   if (auto started = server.start(); !started) return complain(started.error(), kMissing);
 
   auto from_scheduler_topic = consume("scheduler", config, **events, pool, clock);
   auto from_metering_topic = consume("metering", config, **events, pool, clock);
+  auto tenant_keeper = std::make_unique<TenantKeeper>(batcher, pool, clock, open_streams);
+  tenant_keeper->start();
   auto upkeep = std::make_unique<Upkeep>(batcher, pool, clock, config.upkeep);
   auto keeper = std::make_unique<ChangeKeeper>(batcher, pool, clock, config.keeping);
   deadlines.start();
@@ -100,6 +114,7 @@ int serve(const Config& config) {
   log::info("service.draining", {{"signal", int64_t{signal}}});
   feed.close();
   server.stop();
+  tenant_keeper.reset();
   upkeep.reset();
   keeper.reset();
   deadlines.stop();
@@ -108,27 +123,28 @@ int serve(const Config& config) {
   return 0;
 }
 
-int bootstrap(const Config& config, const std::string& org, const std::string& project,
-              const std::string& key_file) {
-  const SystemClock clock;
-  pg::Pool pool(config.database, 1);
-  Keys keys(pool, clock);
-  std::string key;
-  if (std::ifstream file(key_file); file) std::getline(file, key);
-  const bool fresh = key.empty();
-  if (fresh) key = "nodus_" + random_token();
-  if (auto done = keys.bootstrap(OrgId(org), ProjectId(project), key); !done)
-    return complain(done.error(), 1);
-  if (!fresh) return 0;
+int write_key_file(const std::string& key_file, const std::string& key) {
   const int fd = open(key_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   const std::string line = key + "\n";
   const bool written = fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   if (fd >= 0) close(fd);
-  if (!written) {
-    fmt::print(stderr, "nodus-lifecycle: the key cannot be written to {}.\n", key_file);
-    return 1;
-  }
-  return 0;
+  if (written) return 0;
+  fmt::print(stderr, "nodus-lifecycle: the key cannot be written to {}.\n", key_file);
+  return 1;
+}
+
+int bootstrap(const Config& config, const std::string& org, const std::string& project,
+              const std::string& key_file) {
+  const SystemClock clock;
+  pg::Pool pool(config.database, 1);
+  Tenants tenants(pool, clock);
+  std::string key;
+  if (std::ifstream file(key_file); file) std::getline(file, key);
+  const bool fresh = key.empty();
+  if (fresh) key = new_secret();
+  if (auto done = tenants.bootstrap(OrgId(org), project, key); !done) return complain(done.error(), 1);
+  if (!fresh) return 0;
+  return write_key_file(key_file, key);
 }
 
 int parked_list(const Config& config) {

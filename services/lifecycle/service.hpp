@@ -12,6 +12,7 @@ int serve(const Config& config);
 // file exists its key is used, so that a repeat changes nothing.
 int bootstrap(const Config& config, const std::string& org, const std::string& project,
               const std::string& key_file);
+int write_key_file(const std::string& key_file, const std::string& key);  // 0600
 int parked_list(const Config& config);
 int parked_replay(const Config& config, const std::string& topic, const std::string& stream);
 int parked_skip(const Config& config, const std::string& topic, const std::string& stream);

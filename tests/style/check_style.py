@@ -28,7 +28,7 @@ OWNERS = {
     "spdlog/": ["libs/telemetry"],
     "prometheus/": ["libs/telemetry"],
     "yaml-cpp/": ["libs/config", "cli"],
-    "CLI/": ["services/*/main.cpp", "cli", "bench"],
+    "CLI/": ["services/*/main.cpp", "services/*/admin.cpp", "cli", "bench"],
     "curl/": ["libs/http"],
     "archive": ["services/executor", "tests"],
     "zstd": ["services/executor"],

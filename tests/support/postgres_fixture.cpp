@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -160,6 +161,20 @@ Cluster& cluster() {
 
 std::string fresh_database(const std::vector<std::string>& sql_files, const std::string& schema) {
   return cluster().database(sql_files, schema);
+}
+
+std::vector<std::string> migrations_of(const std::string& service) {
+  // The first two steps of each service are these, included with psql's \\ir.
+  std::vector<std::string> files{"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql"};
+  const std::string folder = "migrations/" + service;
+  std::ifstream plan(fs::path(NODUS_SOURCE_DIR) / folder / "sqitch.plan");
+  for (std::string line; std::getline(plan, line);) {
+    const std::string step = line.substr(0, line.find(' '));
+    if (!step.empty() && step[0] != '%' && step != "0001_event_log" && step != "0002_inbox")
+      files.push_back(folder + "/deploy/" + step + ".sql");
+  }
+  CHECK(files.size() > 2, "{} has no plan", folder);
+  return files;
 }
 
 void add_schema(const std::string& url, const std::vector<std::string>& sql_files,

@@ -64,6 +64,7 @@ awaitable<void> create_route(Api& api, const http::Identity& caller, http::Excha
   auto created = co_await blocking<Created>(
       exchange, [&] { return create_from(api, caller, exchange.request(), *body, *dry); });
   if (!created) co_return co_await exchange.respond(http::status(created.error()));
+  exchange.annotate(created->sandbox.name);
   if (*dry)
     co_return co_await exchange.respond(
         answer(dry_response(api, created->created ? 201 : 200, {}, std::move(created->sandbox))));

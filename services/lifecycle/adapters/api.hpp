@@ -9,6 +9,7 @@
 #include "services/lifecycle/adapters/dispatch.hpp"
 #include "services/lifecycle/adapters/keys.hpp"
 #include "services/lifecycle/adapters/manifest.hpp"
+#include "services/lifecycle/app/quotas.hpp"
 #include "services/lifecycle/app/sandboxes.hpp"
 
 namespace nodus::lifecycle {
@@ -23,8 +24,14 @@ struct ApiOptions {
   Millis trigger_patience{1'000};  // how long a trigger waits for funded or refused
   int retry_after_s = 2;           // of SandboxStarting
   SpecTimes times;
+  Quotas quotas;  // of an organization that has none of its own
   size_t file_limit_bytes = 64 * 1024 * 1024;
 };
+
+class AuditLog;
+class Limits;
+class OpenStreams;
+class Tenants;
 
 struct Api {
   Sandboxes& sandboxes;
@@ -34,6 +41,10 @@ struct Api {
   ChangeFeed& feed;
   http::Waiters& waiters;  // notified with the stream of every event committed here
   const Clock& clock;
+  Tenants& tenants;
+  Limits& limits;
+  AuditLog& audit;
+  OpenStreams& open_streams;
   ApiOptions options;
 };
 

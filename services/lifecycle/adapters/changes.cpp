@@ -7,6 +7,7 @@
 #include "libs/pg/arrays.hpp"
 #include "services/lifecycle/adapters/codec.hpp"
 #include "services/lifecycle/adapters/render.hpp"
+#include "services/lifecycle/domain/project.hpp"
 
 namespace nodus::lifecycle {
 
@@ -97,7 +98,7 @@ json::object selectable(const json::object& object) {
 
 // The same of a Sandbox, without rendering it.
 json::object selectable(const Sandbox& sandbox) {
-  json::object metadata{{"name", sandbox.name}, {"namespace", sandbox.project.str()}};
+  json::object metadata{{"name", sandbox.name}, {"namespace", project_name(sandbox.project)}};
   if (!sandbox.labels.empty()) {
     json::object labels;
     for (const auto& [key, value] : sandbox.labels) labels[key] = value;
@@ -187,7 +188,7 @@ class Writer {
                                 {"kind", "Process"},
                                 {"metadata",
                                  {{"name", process.name},
-                                  {"namespace", note.after.project.str()},
+                                  {"namespace", project_name(note.after.project)},
                                   {"uid", process.uid},
                                   {"resourceVersion", std::to_string(++position_)},
                                   {"creationTimestamp", to_rfc3339(from_micros(process.admitted_us))}}},

@@ -1,19 +1,39 @@
 #include "services/lifecycle/adapters/dispatch.hpp"
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <exception>
 #include <iterator>
 #include <memory>
 #include <utility>
 
 #include "libs/base/check.hpp"
+#include "libs/telemetry/metrics.hpp"
 #include "services/lifecycle/adapters/api.hpp"
+#include "services/lifecycle/adapters/audit.hpp"
+#include "services/lifecycle/adapters/limits.hpp"
+#include "services/lifecycle/adapters/open_streams.hpp"
+#include "services/lifecycle/app/quotas.hpp"
 
 namespace nodus::lifecycle {
 
 using boost::asio::awaitable;
 
 namespace {
+
+struct Counters {
+  metrics::Counter strangers =
+      metrics::counter("nodus_lifecycle_unauthenticated_total", "Requests without a key that is in force.");
+  metrics::Counter limited =
+      metrics::counter("nodus_lifecycle_rate_limited_total", "Requests beyond their key's limits.");
+  metrics::Counter unwritten = metrics::counter("nodus_lifecycle_audit_refusals_unwritten_total",
+                                                "Refusals not in the audit log, which was full.");
+};
+
+Counters& counters() {
+  static Counters made;
+  return made;
+}
 
 bool allows(const std::string& role, Right right) {
   switch (right) {
@@ -30,19 +50,135 @@ bool allows(const std::string& role, Right right) {
   return false;
 }
 
-// Unauthorized, NotFound (another organization's project), Forbidden (the key's role is too small).
-Result<http::Identity> admit_caller(Api& api, const PublicRoute& row, const http::Request& request) {
-  if (row.right == Right::kNobody) return http::Identity{};
-  std::optional<ProjectId> project;
-  if (const auto it = request.params.find("project"); it != request.params.end())
-    project = ProjectId(it->second);
-  auto identity = api.keys.authenticate(request, project);
-  if (!identity) return identity;
-  if (!allows(identity->role, row.right))
+// One request on its way to its handler.
+class Call {
+ public:
+  Call(Api& api, const PublicRoute& row, http::Exchange& exchange)
+      : api_(api), row_(row), exchange_(exchange), at_(api.clock.now()) {}
+
+  // The verdict, from memory alone; nothing: ask admit() on a worker.
+  std::optional<Result<void>> admit_now() {
+    try {
+      return advance(false);
+    } catch (const std::exception& fault) {
+      return fail(Code::kInternal, "AdmissionFailed", fault.what());
+    }
+  }
+  // Unauthorized, TooManyRequests, NotFound (another organization's, or none), Forbidden (too small a role),
+  // OrganizationSuspended, AuditUnavailable: in this order. Blocks.
+  Result<void> admit() { return *advance(true); }
+  const http::Identity& identity() const { return identity_; }
+
+  // Once, at the end.
+  void write_down(const Result<void>& verdict, const std::string& made) const;
+  // A stream may last for hours: that it began is written down too.
+  void write_begun() const {
+    if (audited()) add_record(0, "", false, exchange_.about());
+  }
+
+ private:
+  std::optional<Result<void>> advance(bool may_block);
+  Result<void> judge() const;
+  bool audited() const { return row_.right != Right::kNobody && row_.effect != Effect::kReads; }
+  const std::string* param(const char* name) const {
+    const auto& params = exchange_.request().params;
+    const auto it = params.find(name);
+    return it == params.end() ? nullptr : &it->second;
+  }
+  void add_record(int status, const std::string& reason, bool refusal, const std::string& object) const;
+
+  Api& api_;
+  const PublicRoute& row_;
+  http::Exchange& exchange_;
+  const Instant at_;
+  std::optional<KeyHolder> holder_;
+  http::Identity identity_;
+  Limits::Open open_;
+};
+
+std::optional<Result<void>> Call::advance(bool may_block) {
+  if (row_.right == Right::kNobody) return Result<void>{};
+  if (!holder_) {
+    const auto authorization = exchange_.request().headers.get("Authorization").value_or("");
+    auto holder = api_.keys.known(authorization);
+    if (!holder && !may_block) return std::nullopt;
+    if (!holder) {
+      auto found = api_.keys.find(authorization);
+      if (!found && found.error().code == Code::kUnauthenticated) counters().strangers.add();
+      if (!found) return std::unexpected(std::move(found.error()));
+      holder = std::move(*found);
+    }
+    auto open = api_.limits.admit(*holder);
+    if (!open) counters().limited.add();
+    if (!open) return std::unexpected(std::move(open.error()));
+    open_ = std::move(*open);
+    holder_ = std::move(*holder);
+    identity_ = {holder_->org, ProjectId(), holder_->key_id, holder_->role};
+    exchange_.set_lane(holder_->org.str());
+  }
+  if (const auto* name = param("project"); name && identity_.project.empty()) {
+    if (auto known = api_.keys.known_project(*holder_, *name)) {
+      identity_.project = std::move(*known);
+    } else {
+      if (!may_block) return std::nullopt;
+      auto found = api_.keys.project(*holder_, *name);
+      if (!found) return std::unexpected(std::move(found.error()));
+      identity_.project = std::move(*found);
+    }
+  }
+  return judge();
+}
+
+Result<void> Call::judge() const {
+  const auto* org = param("org");
+  if (org && *org != holder_->org.str())
+    return fail(Code::kNotFound, "NotFound", "There is no organization named \"" + *org + "\".");
+  if (!allows(holder_->role, row_.right))
     return fail(
         Code::kForbidden, "Forbidden",
-        "The role of this key, " + identity->role + ", does not allow this. Use a key with another role.");
-  return identity;
+        "The role of this key, " + holder_->role + ", does not allow this. Use a key with another role.");
+  if (org && !holder_->bound_project.empty())
+    return fail(
+        Code::kForbidden, "Forbidden",
+        "This key is for project \"" + holder_->bound_project + "\" only. Use one of the organization.");
+  if (holder_->suspended && row_.effect == Effect::kChanges)
+    return std::unexpected(organization_suspended(holder_->suspended_reason));
+  if (audited() && !api_.audit.room())
+    return std::unexpected(Error{Code::kUnavailable,
+                                 "AuditUnavailable",
+                                 "The audit log cannot be written now, so nothing may be changed. Try again.",
+                                 {},
+                                 2,
+                                 {}});
+  return {};
+}
+
+void Call::add_record(int status, const std::string& reason, bool refusal, const std::string& object) const {
+  if (refusal && !api_.audit.room()) return counters().unwritten.add();
+  const auto* project = param("project");
+  const auto* name = param("name");
+  api_.audit.add({.at = at_,
+                  .id = "",
+                  .org = holder_->org.str(),
+                  .key_id = holder_->key_id,
+                  .key_name = holder_->key_name,
+                  .role = holder_->role,
+                  .project = project ? *project : "",
+                  .method = exchange_.request().method,
+                  .route = row_.name,
+                  .object = name ? *name : object,
+                  .status = status,
+                  .reason = reason,
+                  .peer = exchange_.request().peer});
+}
+
+void Call::write_down(const Result<void>& verdict, const std::string& made) const {
+  if (!holder_) return;  // a stranger, or beyond the limits: counted
+  const std::string& object = made.empty() ? exchange_.about() : made;
+  if (verdict && audited()) add_record(exchange_.status(), "", false, object);
+  // Whoever tried what is not theirs is known also when they only wanted to read.
+  if (!verdict && !retryable(verdict.error().code))
+    add_record(http_status(verdict.error().code), verdict.error().reason, true, object);
 }
 
 Result<http::Response> run_plain(Api& api, const PublicRoute& row, const http::Identity& caller,
@@ -54,33 +190,73 @@ Result<http::Response> run_plain(Api& api, const PublicRoute& row, const http::I
   }
 }
 
+http::Response answer(Result<http::Response> response) {
+  return response ? std::move(*response) : http::status(response.error());
+}
+
+// metadata.name of what a POST made.
+std::string name_of_made(const http::Request& request, const http::Response& response) {
+  if (request.method != "POST" || response.status / 100 != 2) return "";
+  boost::system::error_code fault;
+  const auto body = boost::json::parse(response.body, fault);
+  if (fault) return "";
+  const auto* name = body.find_pointer("/metadata/name", fault);
+  return name && name->is_string() ? std::string(name->get_string()) : "";
+}
+
 awaitable<void> serve_plain(Api& api, const PublicRoute& row, http::Exchange& exchange) {
-  const auto admit = [&] { return admit_caller(api, row, exchange.request()); };
+  Call call(api, row, exchange);
+  auto verdict = call.admit_now();
   Result<http::Response> response = fail(Code::kInternal, "InternalError", "");
-  if (row.body_bytes == 0) {  // one visit to the workers
+  http::Request with_body;
+  if (verdict && !*verdict) {
+    response = std::unexpected(verdict->error());
+  } else if (row.body_bytes == 0) {  // one visit to the workers
     response = co_await blocking<http::Response>(exchange, [&]() -> Result<http::Response> {
-      auto caller = admit();
-      if (!caller) return std::unexpected(std::move(caller.error()));
-      return run_plain(api, row, *caller, exchange.request());
+      if (!verdict) verdict = call.admit();
+      if (!*verdict) return std::unexpected(verdict->error());
+      return run_plain(api, row, call.identity(), exchange.request());
     });
-    co_return co_await exchange.respond(response ? std::move(*response) : http::status(response.error()));
+  } else {
+    if (!verdict) verdict = co_await blocking<void>(exchange, [&] { return call.admit(); });
+    Result<std::string> body = *verdict ? co_await exchange.read_body(row.body_bytes)
+                                        : Result<std::string>(std::unexpected(verdict->error()));
+    if (body) {
+      with_body = exchange.request();
+      with_body.body = std::move(*body);
+      response = co_await blocking<http::Response>(
+          exchange, [&] { return run_plain(api, row, call.identity(), with_body); });
+    } else {
+      response = std::unexpected(std::move(body.error()));
+    }
   }
-  auto caller = co_await blocking<http::Identity>(exchange, admit);
-  if (!caller) co_return co_await exchange.respond(http::status(caller.error()));
-  auto body = co_await exchange.read_body(row.body_bytes);
-  if (!body) co_return co_await exchange.respond(http::status(body.error()));
-  http::Request request = exchange.request();
-  request.body = std::move(*body);
-  response =
-      co_await blocking<http::Response>(exchange, [&] { return run_plain(api, row, *caller, request); });
-  co_await exchange.respond(response ? std::move(*response) : http::status(response.error()));
+  const auto answered = answer(std::move(response));
+  const std::string made = name_of_made(exchange.request(), answered);
+  co_await exchange.respond(answered);
+  if (verdict) call.write_down(*verdict, made);
 }
 
 awaitable<void> serve_stream(Api& api, const PublicRoute& row, http::Exchange& exchange) {
-  auto caller =
-      co_await blocking<http::Identity>(exchange, [&] { return admit_caller(api, row, exchange.request()); });
-  if (!caller) co_return co_await exchange.respond(http::status(caller.error()));
-  co_await row.stream(api, *caller, exchange);
+  Call call(api, row, exchange);
+  auto verdict = call.admit_now();
+  if (!verdict) verdict = co_await blocking<void>(exchange, [&] { return call.admit(); });
+  if (!*verdict) {
+    co_await exchange.respond(http::status(verdict->error()));
+    call.write_down(*verdict, "");
+    co_return;
+  }
+  const OpenStreams::Entry open(
+      api.open_streams,
+      api.open_streams.add(exchange.request().headers.get("Authorization").value_or(""), exchange.cutter()));
+  if (row.lasting) call.write_begun();
+  std::exception_ptr fault;
+  try {
+    co_await row.stream(api, call.identity(), exchange);
+  } catch (...) {
+    fault = std::current_exception();  // the server answers it
+  }
+  call.write_down(*verdict, "");
+  if (fault) std::rethrow_exception(fault);
 }
 
 }  // namespace
@@ -88,7 +264,7 @@ awaitable<void> serve_stream(Api& api, const PublicRoute& row, http::Exchange& e
 std::vector<PublicRoute> public_routes() {
   std::vector<PublicRoute> table;
   for (auto part : {object_routes(), replace_routes(), read_routes(), discovery_routes(), exec_routes(),
-                    file_routes(), bill_routes()})
+                    file_routes(), bill_routes(), tenant_routes()})
     std::ranges::move(part, std::back_inserter(table));
   return table;
 }

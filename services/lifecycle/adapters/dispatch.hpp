@@ -1,6 +1,7 @@
 // The one table of public routes, and the one place that knows who may call them. A handler never
-// authenticates: it runs only for a caller whose key is in force, whose organization owns the project of the
-// path, and whose role has the row's right. All of that is known before a byte of a body is taken in.
+// authenticates: it runs only for a caller whose key is in force and within its limits, whose organization
+// owns the project of the path, and whose role has the row's right. All of that is known before a byte of a
+// body is taken in. What changes something, and who was refused, is written to the audit log here too.
 #pragma once
 
 #include <functional>
@@ -36,13 +37,14 @@ using StreamHandler = boost::asio::awaitable<void> (*)(Api& api, const http::Ide
 
 struct PublicRoute {
   std::string method;
-  std::string pattern;  // with {project}: the key's organization must own it
+  std::string pattern;  // with {project}: the key's organization must own it; with {org}: it must be it
   std::string name;     // resource.verb, e.g. sandboxes.create: in metrics, tests and the audit log
   Right right = Right::kAdmin;
   Effect effect = Effect::kChanges;
   PlainHandler plain = nullptr;  // one of the two
   StreamHandler stream = nullptr;
   size_t body_bytes = 0;  // of a plain route: longest body; 0: its body is not read
+  bool lasting = false;   // may be open for hours (a command, a watch): audited when it begins, too
 };
 
 // The parts of the table; a new part is added to public_routes().
@@ -53,6 +55,7 @@ std::vector<PublicRoute> discovery_routes();  // groups, kinds, OpenAPI
 std::vector<PublicRoute> exec_routes();       // commands, handed on to the node
 std::vector<PublicRoute> file_routes();       // files, likewise
 std::vector<PublicRoute> bill_routes();       // forwarded to metering
+std::vector<PublicRoute> tenant_routes();     // organizations, projects, keys, the audit log
 std::vector<PublicRoute> public_routes();     // the whole table
 
 // Adds every row to the server. `api` outlives the server.

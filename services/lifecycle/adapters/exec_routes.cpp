@@ -107,7 +107,8 @@ std::vector<PublicRoute> exec_routes() {
        .name = "sandboxes.exec",
        .right = Right::kUse,
        .effect = Effect::kChanges,
-       .stream = exec_route},
+       .stream = exec_route,
+       .lasting = true},
   };
 }
 

@@ -7,22 +7,23 @@
 #include "libs/config/config.hpp"
 #include "services/lifecycle/adapters/fields.hpp"
 #include "services/lifecycle/adapters/manifest_spec.hpp"
+#include "services/lifecycle/domain/project.hpp"
 
 namespace nodus::lifecycle {
 
 namespace json = boost::json;
-
-namespace {
-
-constexpr size_t kMetadataEntries = 64;
-constexpr size_t kMetadataBytes = 32 * 1024;
-constexpr size_t kLabelBytes = 63;
 
 bool dns_label(std::string_view text) {
   if (text.empty() || text.size() > 63 || text.front() == '-' || text.back() == '-') return false;
   return std::ranges::all_of(
       text, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
 }
+
+namespace {
+
+constexpr size_t kMetadataEntries = 64;
+constexpr size_t kMetadataBytes = 32 * 1024;
+constexpr size_t kLabelBytes = 63;
 
 bool alphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -97,9 +98,10 @@ void read_metadata(Faults& faults, const json::object& root, const ProjectId& pr
     faults.add("metadata.name", "FieldValueRequired", "Name the Sandbox.");
   }
   if (const auto* space = faults.text(*metadata, "namespace", "metadata.namespace");
-      space && std::string_view(*space) != project.str())
-    faults.add("metadata.namespace", "FieldValueInvalid",
-               "The namespace is the project of the request, \"" + project.str() + "\", or left out.");
+      space && std::string_view(*space) != project_name(project))
+    faults.add(
+        "metadata.namespace", "FieldValueInvalid",
+        "The namespace is the project of the request, \"" + project_name(project) + "\", or left out.");
   read_strings(faults, *metadata, "labels", out.labels);
   read_strings(faults, *metadata, "annotations", out.annotations);
 }

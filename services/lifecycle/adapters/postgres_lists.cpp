@@ -11,17 +11,18 @@ namespace nodus::lifecycle {
 
 namespace {
 
-constexpr FieldColumn kSandboxFields[] = {
-    {"metadata.name", "s.name"}, {"metadata.namespace", "s.project"}, {"status.phase", "s.phase"}};
+constexpr FieldColumn kSandboxFields[] = {{"metadata.name", "s.name"},
+                                          {"metadata.namespace", "regexp_replace(s.project, '^.*/', '')"},
+                                          {"status.phase", "s.phase"}};
 constexpr FieldColumn kProcessFields[] = {
     {"metadata.name", "p.name"},
-    {"metadata.namespace", "p.project"},
+    {"metadata.namespace", "regexp_replace(p.project, '^.*/', '')"},
     {"spec.sandbox", "s.name"},
     {"status.phase", "(CASE WHEN p.ended THEN 'Ended' ELSE 'Running' END)"}};
 constexpr FieldColumn kEventFields[] = {{"metadata.name", "e.name"},
-                                        {"metadata.namespace", "e.project"},
+                                        {"metadata.namespace", "regexp_replace(e.project, '^.*/', '')"},
                                         {"involvedObject.kind", "e.object_kind"},
-                                        {"involvedObject.namespace", "e.project"},
+                                        {"involvedObject.namespace", "regexp_replace(e.project, '^.*/', '')"},
                                         {"involvedObject.name", "e.object_name"},
                                         {"involvedObject.uid", "e.object_uid"},
                                         {"type", "e.type"},

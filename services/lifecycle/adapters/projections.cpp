@@ -1,5 +1,6 @@
 // Read models and deadlines of lifecycle, written in the transaction of the events they follow from.
 #include "services/lifecycle/adapters/changes.hpp"
+#include "services/lifecycle/app/quotas.hpp"
 #include "services/lifecycle/app/works.hpp"
 
 namespace nodus::lifecycle {
@@ -59,6 +60,7 @@ void project_sandbox(eventlog::Unit& unit, const Sandbox& before, const Sandbox&
   unit.stage(note);
   unit.project([note](pqxx::work& tx) {
     write_sandbox_row(tx, *note);
+    project_usage(tx, note->before, note->after);
     write_deadlines(tx, sandbox_stream(note->after.uid), deadlines_of(note->before),
                     deadlines_of(note->after));
   });

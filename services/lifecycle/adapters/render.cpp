@@ -3,6 +3,7 @@
 #include "libs/config/config.hpp"
 #include "services/lifecycle/adapters/manifest.hpp"
 #include "services/lifecycle/adapters/status.hpp"
+#include "services/lifecycle/domain/project.hpp"
 
 namespace nodus::lifecycle {
 
@@ -21,7 +22,7 @@ json::object strings(const std::map<std::string, std::string>& in) {
 json::object render_sandbox(const SandboxView& view, Instant now) {
   const Sandbox& s = view.sandbox;
   json::object metadata{{"name", s.name},
-                        {"namespace", s.project.str()},
+                        {"namespace", project_name(s.project)},
                         {"uid", s.uid.str()},
                         {"resourceVersion", std::to_string(view.resource_version)},
                         {"generation", view.generation},
@@ -54,7 +55,7 @@ json::object render_process(const ProcessView& view) {
           {"kind", "Process"},
           {"metadata",
            {{"name", p.admitted.name},
-            {"namespace", p.admitted.project.str()},
+            {"namespace", project_name(p.admitted.project)},
             {"uid", p.admitted.uid.str()},
             {"resourceVersion", std::to_string(view.resource_version)},
             {"creationTimestamp", to_rfc3339(p.admitted.at)}}},
@@ -70,14 +71,14 @@ json::object render_event(const ObjectEvent& e) {
           {"kind", "Event"},
           {"metadata",
            {{"name", e.name},
-            {"namespace", e.project.str()},
+            {"namespace", project_name(e.project)},
             {"uid", e.uid},
             {"resourceVersion", std::to_string(e.resource_version)},
             {"creationTimestamp", to_rfc3339(e.first)}}},
           {"involvedObject",
            {{"apiVersion", "nodus.dev/v1"},
             {"kind", e.object_kind},
-            {"namespace", e.project.str()},
+            {"namespace", project_name(e.project)},
             {"name", e.object_name},
             {"uid", e.object_uid}}},
           {"type", e.type},

@@ -195,8 +195,11 @@ class Watch {
       open_ = false;
       co_return false;
     }
-    auto again = co_await blocking<http::Identity>(
-        exchange_, [&] { return api_.keys.authenticate(exchange_.request(), caller_.project); });
+    auto again = co_await blocking<ProjectId>(exchange_, [&]() -> Result<ProjectId> {
+      auto holder = api_.keys.find(exchange_.request().headers.get("Authorization").value_or(""));
+      if (!holder) return std::unexpected(std::move(holder.error()));
+      return api_.keys.project(*holder, exchange_.request().params.at("project"));
+    });
     if (again || retryable(again.error().code)) co_return true;
     co_await fail_with(again.error());
     co_return false;

@@ -100,7 +100,7 @@ Result<Created> Sandboxes::create_new(const NewSandbox& wanted, const SandboxUid
       wanted.idempotency_key.empty() ? "" : "create/" + wanted.project.str() + "/" + wanted.idempotency_key;
   const std::string sealed = wanted.env.empty() ? "" : environment_.seal(uid, wanted.env);
   auto answer = run(create_sandbox(std::move(command), last_holder, *now, key,
-                                   key.empty() ? "" : wanted.input_hash, sealed),
+                                   key.empty() ? "" : wanted.input_hash, sealed, quotas_),
                     uid);
   if (!answer) return std::unexpected(std::move(answer.error()));
   auto created = SandboxCodec::decode_state(*answer);
@@ -186,7 +186,11 @@ Result<Sandbox> Sandboxes::change(const Sandbox& sandbox, SandboxCommand command
 }
 
 Result<Sandbox> Sandboxes::trigger(const Sandbox& sandbox, Trigger kind) {
-  return change(sandbox, TriggerStart{kind});
+  auto now = context(sandbox.org);
+  if (!now) return std::unexpected(std::move(now.error()));
+  auto answer = run(start_sandbox(sandbox.org, sandbox.uid, TriggerStart{kind}, *now, quotas_), sandbox.uid);
+  if (!answer) return std::unexpected(std::move(answer.error()));
+  return SandboxCodec::decode_state(*answer);
 }
 Result<Sandbox> Sandboxes::stop(const Sandbox& sandbox) {
   return change(sandbox, RequestStop{StopReason::kUser, {}});

@@ -8,6 +8,7 @@
 #include "libs/base/clock.hpp"
 #include "libs/eventlog/batcher.hpp"
 #include "services/lifecycle/app/ports.hpp"
+#include "services/lifecycle/app/quotas.hpp"
 
 namespace nodus::lifecycle {
 
@@ -52,8 +53,13 @@ struct Terms {
 class Sandboxes {
  public:
   Sandboxes(eventlog::Batcher& batcher, Catalog& catalog, Images& images, Environment& environment,
-            const Clock& clock)
-      : batcher_(batcher), catalog_(catalog), images_(images), environment_(environment), clock_(clock) {}
+            const Clock& clock, Quotas quotas = {})
+      : batcher_(batcher),
+        catalog_(catalog),
+        images_(images),
+        environment_(environment),
+        clock_(clock),
+        quotas_(quotas) {}
 
   // The same, for calls under these terms.
   Sandboxes with(Terms terms) const {
@@ -97,6 +103,7 @@ class Sandboxes {
   Environment& environment_;
   const Clock& clock_;
   Terms terms_;
+  const Quotas quotas_;  // of an organization that has none of its own
 };
 
 }  // namespace nodus::lifecycle

@@ -51,6 +51,22 @@ eventlog::Work change_sandbox(const SandboxUid& uid, SandboxCommand command, San
       }};
 }
 
+eventlog::Work start_sandbox(const OrgId& org, const SandboxUid& uid, TriggerStart command,
+                             SandboxContext context, Quotas quotas) {
+  return {.key = "",
+          .input_hash = "",
+          .streams = {quota_stream(org), sandbox_stream(uid)},
+          .decide = [uid, command, context, quotas](eventlog::Unit& unit) -> Result<std::string> {
+            auto before = eventlog::load<SandboxAggregate, SandboxCodec>(unit, sandbox_stream(uid));
+            if (!before) return std::unexpected(std::move(before.error()));
+            auto after = apply_sandbox(unit, uid, command, context);
+            if (!after) return std::unexpected(std::move(after.error()));
+            if (auto fits = check_quota(unit, *before, *after, quotas, context.now); !fits)
+              return std::unexpected(std::move(fits.error()));
+            return SandboxCodec::encode_state(*after);
+          }};
+}
+
 eventlog::Work end_process(const ProcessUid& uid, EndProcess command) {
   return {.key = "",
           .input_hash = "",
@@ -64,15 +80,15 @@ eventlog::Work end_process(const ProcessUid& uid, EndProcess command) {
 
 eventlog::Work create_sandbox(CreateSandbox command, const SandboxUid& expected_holder,
                               SandboxContext context, std::string key, std::string input_hash,
-                              std::string sealed_env) {
+                              std::string sealed_env, Quotas quotas) {
   const auto& created = command.created;
   const std::string name = name_stream(created.project, created.name);
-  std::vector<std::string> streams{name, sandbox_stream(created.uid)};
+  std::vector<std::string> streams{quota_stream(created.org), name, sandbox_stream(created.uid)};
   if (!expected_holder.empty()) streams.push_back(sandbox_stream(expected_holder));
   return {.key = std::move(key),
           .input_hash = std::move(input_hash),
           .streams = std::move(streams),
-          .decide = [command = std::move(command), expected_holder, context, name,
+          .decide = [command = std::move(command), expected_holder, context, name, quotas,
                      sealed_env = std::move(sealed_env)](eventlog::Unit& unit) -> Result<std::string> {
             if (!expected_holder.empty()) {
               auto holder =
@@ -86,6 +102,8 @@ eventlog::Work create_sandbox(CreateSandbox command, const SandboxUid& expected_
             if (!taken) return std::unexpected(std::move(taken.error()));
             auto after = apply_sandbox(unit, command.created.uid, command, context);
             if (!after) return std::unexpected(std::move(after.error()));
+            if (auto fits = check_quota(unit, Sandbox{}, *after, quotas, context.now); !fits)
+              return std::unexpected(std::move(fits.error()));
             if (!sealed_env.empty()) project_env(unit, command.created.uid, sealed_env);
             return SandboxCodec::encode_state(*after);
           }};

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "libs/eventlog/event_log.hpp"
+#include "services/lifecycle/app/quotas.hpp"
 #include "services/lifecycle/domain/process.hpp"
 #include "services/lifecycle/domain/sandbox.hpp"
 
@@ -20,13 +21,17 @@ void project_process(eventlog::Unit& unit, const Process& before, const Process&
 
 // The answer is the encoded state after it.
 eventlog::Work change_sandbox(const SandboxUid& uid, SandboxCommand command, SandboxContext context);
+// A trigger. Also Forbidden/QuotaExceeded, Forbidden/OrganizationSuspended.
+eventlog::Work start_sandbox(const OrgId& org, const SandboxUid& uid, TriggerStart command,
+                             SandboxContext context, Quotas quotas);
 eventlog::Work end_process(const ProcessUid& uid, EndProcess command);
 
 // Takes the name (which `expected_holder`, gone or empty, had) and creates the Sandbox. Conflict/NameMoved:
 // look again. `sealed_env`: the values of spec.env, kept beside the log until the Sandbox is gone.
+// Also what check_quota() says.
 eventlog::Work create_sandbox(CreateSandbox command, const SandboxUid& expected_holder,
                               SandboxContext context, std::string key, std::string input_hash,
-                              std::string sealed_env = "");
+                              std::string sealed_env = "", Quotas quotas = {});
 
 // Gives the Process its number and name and admits it for the Sandbox's current epoch. Answer: encoded
 // Process.

@@ -17,10 +17,7 @@ namespace {
 class DeadlinesOnPostgres : public ::testing::Test {
  protected:
   DeadlinesOnPostgres()
-      : pool_({.url = test::fresh_database({"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
-                                            "migrations/lifecycle/deploy/0003_lifecycle.sql",
-                                            "migrations/lifecycle/deploy/0004_objects.sql"},
-                                           "lifecycle"),
+      : pool_({.url = test::fresh_database(test::migrations_of("lifecycle"), "lifecycle"),
                .schema = "lifecycle",
                .application_name = "test"},
               8),

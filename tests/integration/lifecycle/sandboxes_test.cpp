@@ -7,7 +7,6 @@
 
 #include "libs/base/random.hpp"
 #include "libs/eventlog/aggregate.hpp"
-#include "services/lifecycle/adapters/keys.hpp"
 #include "services/lifecycle/app/upkeep.hpp"
 #include "tests/integration/lifecycle/lifecycle_fixture.hpp"
 
@@ -94,29 +93,6 @@ TEST_F(Lifecycle, ARebuildFromEventsGivesTheHeadRow) {
   auto rebuilt = eventlog::rebuild<SandboxAggregate, SandboxCodec>(*log_, sandbox_stream(sandbox.uid));
   ASSERT_TRUE(rebuilt.has_value());
   EXPECT_EQ(*rebuilt, *catalog_.sandbox(sandbox.uid));
-}
-
-TEST_F(Lifecycle, KeysAreBoundToAnOrganizationAndKeptAsHashes) {
-  Keys keys(pool_, clock_);
-  ASSERT_TRUE(keys.bootstrap(OrgId("acme"), ProjectId("web"), "nodus_secret").has_value());
-  ASSERT_TRUE(keys.bootstrap(OrgId("acme"), ProjectId("web"), "nodus_secret").has_value());
-  ASSERT_TRUE(keys.bootstrap(OrgId("rival"), ProjectId("rivals"), "nodus_other").has_value());
-  EXPECT_EQ(keys.bootstrap(OrgId("rival"), ProjectId("web"), "nodus_other").error().reason, "AlreadyExists");
-  const auto as = [&](const std::string& header, const std::string& project) {
-    http::Request request;
-    request.headers.set("Authorization", header);
-    return keys.authenticate(request, ProjectId(project));
-  };
-  ASSERT_TRUE(as("Bearer nodus_secret", "web").has_value());
-  EXPECT_EQ(as("Bearer nodus_secret", "web")->org, OrgId("acme"));
-  EXPECT_EQ(as("Bearer nodus_other", "web").error().code, Code::kNotFound);
-  EXPECT_EQ(as("Bearer nodus_secret", "none").error().code, Code::kNotFound);
-  for (const char* header : {"", "Bearer ", "Bearer wrong", "Basic nodus_secret", "nodus_secret"})
-    EXPECT_EQ(as(header, "web").error().code, Code::kUnauthenticated) << header;
-  const auto stored = pool_.with_tx([](pqxx::work& tx) -> Result<std::string> {
-    return tx.exec1("SELECT key_sha256 FROM api_keys WHERE org = 'acme'")[0].as<std::string>();
-  });
-  EXPECT_EQ(*stored, sha256_hex("nodus_secret"));
 }
 
 }  // namespace
