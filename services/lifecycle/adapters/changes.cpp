@@ -191,6 +191,7 @@ class Writer {
                                   {"namespace", project_name(note.after.project)},
                                   {"uid", process.uid},
                                   {"resourceVersion", std::to_string(++position_)},
+                                  {"labels", {{"nodus.dev/sandbox", note.after.name}}},
                                   {"creationTimestamp", to_rfc3339(from_micros(process.admitted_us))}}},
                                 {"spec", {{"sandbox", note.after.name}}},
                                 {"status", {{"phase", "Ended"}}}};
@@ -201,6 +202,7 @@ class Writer {
   void tell_process(const std::string& uid, const ProcessNote& note) {
     const bool fresh = note.before.admitted.uid.empty();
     const json::object was = fresh ? json::object() : render_process({note.before, 0});
+    if (!fresh && !note.gone && was == render_process({note.after, 0})) return;
     const json::object object = render_process({note.after, ++position_});
     add(note.after.admitted.project, "processes",
         note.gone ? "DELETED"

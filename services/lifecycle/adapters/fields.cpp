@@ -120,11 +120,15 @@ constexpr Field kProcessFields[] = {
     {"metadata.uid", T::kString, "Of this object and no other, ever."},
     {"metadata.resourceVersion", T::kString, "Where a watch goes on from here."},
     {"metadata.creationTimestamp", T::kInstant, "When it was admitted."},
+    {"metadata.labels", T::kStrings, "nodus.dev/sandbox: the Sandbox that runs it."},
+    {"metadata.ownerReferences", T::kObjects, "The Sandbox that runs it."},
     {"spec", T::kObject, "What was asked for."},
     {"spec.sandbox", T::kString, "The Sandbox that runs it."},
     {"spec.command", T::kList, "The program and its arguments."},
     {"spec.timeout", T::kString, "After it, the command is killed.", "10m"},
-    {"spec.tty", T::kObject, "A terminal, if it has one."},
+    {"spec.tty", T::kBoolean, "It has a terminal."},
+    {"spec.stdin", T::kBoolean, "Its input comes over a stream."},
+    {"spec.workingDir", T::kString, "Where it runs; empty: the Sandbox's."},
     {"status", T::kObject, "What became of it."},
     {"status.phase", T::kString, "Running or Ended.", {}, "Running|Ended"},
     {"status.reason",
@@ -137,6 +141,9 @@ constexpr Field kProcessFields[] = {
     {"status.message", T::kString, "More about the end."},
     {"status.startedAt", T::kInstant, "When the program began."},
     {"status.endedAt", T::kInstant, "When it had ended."},
+    {"status.output", T::kObject, "What it wrote, as far as it is kept."},
+    {"status.output.stdoutBytes", T::kInteger, "To its standard output."},
+    {"status.output.stderrBytes", T::kInteger, "To its standard error."},
 };
 
 constexpr Field kEventFields[] = {

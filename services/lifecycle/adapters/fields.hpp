@@ -10,7 +10,18 @@
 namespace nodus::lifecycle {
 
 struct Field {
-  enum class Type { kObject, kString, kInteger, kStrings, kList, kConditions, kInstant, kQuantity };
+  enum class Type {
+    kObject,
+    kString,
+    kInteger,
+    kBoolean,
+    kStrings,
+    kList,
+    kObjects,
+    kConditions,
+    kInstant,
+    kQuantity
+  };
   std::string_view path;  // "spec.resources.cpu"; parents come before their members
   Type type = Type::kString;
   std::string_view description;

@@ -19,6 +19,10 @@ json::object type_of(const Field& field) {
       return {{"type", "object"}};
     case T::kInteger:
       return {{"type", "integer"}, {"format", "int64"}};
+    case T::kBoolean:
+      return {{"type", "boolean"}};
+    case T::kObjects:
+      return {{"type", "array"}, {"items", {{"type", "object"}}}};
     case T::kStrings:
       return {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}};
     case T::kList:

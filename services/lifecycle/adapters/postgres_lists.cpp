@@ -166,7 +166,8 @@ Result<Listed<ProcessView>> PostgresCatalog::processes(const ProjectId& project,
     std::from_chars(query.after.data(), query.after.data() + std::min(slash, query.after.size()), before_us);
   std::vector<std::string> parameters{project.str(), std::to_string(before_us),
                                       slash == std::string::npos ? "" : query.after.substr(slash + 1)};
-  const std::string where = selector_sql(query.selector, "'{}'::jsonb", kProcessFields, parameters);
+  const std::string where = selector_sql(query.selector, "jsonb_build_object('nodus.dev/sandbox', s.name)",
+                                         kProcessFields, parameters);
   return page<ProcessView>(
       pool_,
       fmt::format("SELECT p.admitted_us || '/' || p.uid, p.resource_version, h.state FROM processes p "
