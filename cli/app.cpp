@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kObjectWords = "sb/NAME, process/NAME";
 
 struct Flags {
-  std::string api, project, retry_for = "120s", wait_for = "10m", output, name, from, to, timeout, shell_name;
+  std::string api, project, retry_for = "120s", wait_for = "10m", output, name, timeout, shell_name;
   std::vector<std::string> words;
   ApplyFlags apply;
   CreateFlags create;
@@ -22,6 +22,7 @@ struct Flags {
   WaitFlags wait;
   LogFlags logs;
   ExecFlags exec;
+  CopyFlags copy;
   ShellFlags shell;
   bool waits = true, quiet = false, dry_run = false, ignore_missing = false;
 };
@@ -180,12 +181,21 @@ class Grammar {
     opened->add_flag("--keep", flags_.shell.keep, "Keep a Sandbox without a name, too");
     spec(*opened, flags_.shell.create);
 
-    auto* copied = command("cp", "Copy files in, or out",
+    auto* copied = command("cp", "Copy files and trees, in or out",
                            "  nodus cp ./notes.txt sb/hello:/workspace/notes.txt\n"
-                           "  nodus cp sb/hello:/workspace/result.json ./result.json",
-                           [this](Api& api) { return copy(api, flags_.from, flags_.to); });
-    copied->add_option("FROM", flags_.from, "From")->required()->option_text("FROM");
-    copied->add_option("TO", flags_.to, "To")->required()->option_text("TO");
+                           "  nodus cp sb/hello:/workspace/result.json ./result.json\n"
+                           "  nodus cp -r ./project sb/hello:/workspace/\n"
+                           "  nodus cp sb/hello:/workspace/log.txt - | less",
+                           [this](Api& api) { return copy(api, flags_.copy); });
+    copied->add_option("FROM", flags_.copy.from, "A path, sb/NAME:/PATH, or - for standard input")
+        ->required()
+        ->option_text("FROM");
+    copied->add_option("TO", flags_.copy.to, "Where to, or - for standard output")
+        ->required()
+        ->option_text("TO");
+    copied->add_flag("-r,--recursive", flags_.copy.recursive, "Directories with all that is in them");
+    copied->add_flag("-p,--preserve", flags_.copy.preserve,
+                     "Keep modes and times, also of files that are replaced");
 
     auto* logged =
         command("logs", "Show what a command wrote",

@@ -65,7 +65,12 @@ struct ShellFlags {
 };
 int shell(Api& api, const ShellFlags& flags);
 
-int copy(Api& api, const std::string& from, const std::string& to);
+struct CopyFlags {
+  std::string from, to;
+  bool recursive = false;
+  bool preserve = false;  // modes and times, also of what is replaced
+};
+int copy(Api& api, const CopyFlags& flags);
 
 // The whole program but for the process around it. `args` without the program's name.
 int run(Console& console, const std::vector<std::string>& args);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Micros kQuiet = Seconds(2);
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kNext{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kNext{
     {{"InsufficientCredits", "Add credits, then try again."},
      {"BudgetExceeded",
       "Raise maxCostUSD (apply the manifest again with a higher one) or the Budget, then try again."},
@@ -21,10 +21,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kNext{
      {"Unauthenticated", "Set NODUS_API_KEY to a valid key."},
      {"SHA256Mismatch", "Read the file again, merge, and retry."},
      {"Forbidden", "Use a key whose role allows it, or ask an admin of the organization."},
-     {"FileTooLarge", "Split the file, or compress it."},
      {"TooManyRequests", "Wait for a command to end, then try again."}}};
 
 std::string_view next_step(const Error& error) {
+  // Of a file the Sandbox's user is refused, not the key.
+  if (error.reason == "Forbidden" && error.message.find("user") != std::string::npos) return "";
   for (const auto& [reason, text] : kNext)
     if (reason == error.reason) return text;
   if (error.code == Code::kNotFound && error.reason == "NotFound")

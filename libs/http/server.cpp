@@ -1,6 +1,7 @@
 #include "libs/http/server.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -56,6 +57,20 @@ bool may_read_metrics(const Request& request, const std::string& token) {
          equal_in_constant_time(request.headers.get("Authorization").value_or(""), "Bearer " + token);
 }
 
+// A connection may need a second descriptor, to another server. The process gets all that it may have: a
+// flood that used up the descriptors would keep out everybody.
+size_t affordable() {
+  constexpr rlim_t kForTheRest = 256, kEnough = 1 << 20;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 256;
+  const rlim_t most = std::min(files.rlim_max, kEnough);
+  if (files.rlim_cur < most) {
+    files.rlim_cur = most;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  return most > 2 * kForTheRest ? (most - kForTheRest) / 2 : kForTheRest / 2;
+}
+
 }  // namespace
 
 struct Server::State {
@@ -77,6 +92,7 @@ struct Server::State {
   Tcp::acceptor acceptor;  // used on one strand
   std::vector<std::thread> threads;
   int port = 0;
+  size_t connections = 0;  // the limit: what is asked for, as far as descriptors go
   bool started = false;
   bool stopped = false;
 };
@@ -113,7 +129,7 @@ bool Server::State::make_room() {
   const auto heaviest = std::ranges::max(all, {}, [&](const auto& c) { return by_peer[c->peer()]; });
   const std::string peer = heaviest->peer();
   std::erase_if(all, [&](const auto& connection) { return connection->peer() != peer; });
-  const size_t room = std::min(all.size(), 1 + static_cast<size_t>(core.options.limits.connections) / 64);
+  const size_t room = std::min(all.size(), 1 + connections / 64);
   std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(room), {},
                             [](const auto& c) { return c->idle_since(); });
   all.resize(room);
@@ -128,7 +144,7 @@ void Server::State::admit(Tcp::socket socket) {
   const auto remote = socket.remote_endpoint(ignored);
   socket.set_option(Tcp::no_delay(true), ignored);
   const auto executor = socket.get_executor();
-  const size_t limit = static_cast<size_t>(core.options.limits.connections);
+  const size_t limit = connections;
   const size_t before = open();
   if (before >= limit + kOverloadAnswers) return;  // closed without a word
   const bool full = before >= limit && !make_room();
@@ -223,6 +239,7 @@ void Server::health_routes(std::function<Result<void>()> ready, std::optional<st
 Result<void> Server::start() {
   State& state = *state_;
   CHECK(!state.started, "a server starts once");
+  state.connections = std::min(static_cast<size_t>(state.core.options.limits.connections), affordable());
   const auto endpoint = parse_listen(state.core.options.listen);
   if (!endpoint) return std::unexpected(endpoint.error());
   boost::system::error_code fault;

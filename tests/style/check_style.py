@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2]).resolve()
-SKIPPED = {".git", ".nodus", "build", "__pycache__", ".pytest_cache", ".cache", "node_modules"}
+SKIPPED = {"corpus", ".git", ".nodus", "build", "__pycache__", ".pytest_cache", ".cache", "node_modules"}
 CODE = {".cpp", ".hpp", ".c", ".h", ".py", ".sql", ".sh"}
 MAX_LINES = 400
 # clang-format keeps C++ within 110; only a string that it cannot break may be longer.

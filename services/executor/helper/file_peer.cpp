@@ -7,6 +7,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace nodus::helper {
 
 volatile sig_atomic_t out_of_time = 0;
@@ -14,6 +16,13 @@ volatile sig_atomic_t out_of_time = 0;
 namespace {
 constexpr int kStep_s = 60;
 constexpr int kRefused_s = 10;  // for the peer to notice a refusal
+
+// Since 1970; a file system can hold times that this cannot.
+int64_t nanoseconds(const timespec& time) {
+  constexpr int64_t kMost_s = 9'000'000'000;
+  const int64_t seconds = std::clamp<int64_t>(time.tv_sec, -kMost_s, kMost_s);
+  return seconds * 1'000'000'000 + time.tv_nsec;
+}
 }  // namespace
 
 void Descriptor::reset(int fd) {
@@ -121,11 +130,11 @@ FileInfo info_of(const struct stat& from) {
                                        : FileType::kDevice;
   info.size = static_cast<uint64_t>(from.st_size);
   info.mode = from.st_mode & 07777;
-  info.mtime_ns = from.st_mtim.tv_sec * 1'000'000'000 + from.st_mtim.tv_nsec;
+  info.mtime_ns = nanoseconds(from.st_mtim);
   char text[96];
   snprintf(text, sizeof text, "\"%lx-%lx-%lx-%lx\"", static_cast<unsigned long>(from.st_ino),
            static_cast<unsigned long>(from.st_size), static_cast<unsigned long>(info.mtime_ns),
-           static_cast<unsigned long>(from.st_ctim.tv_sec * 1'000'000'000 + from.st_ctim.tv_nsec));
+           static_cast<unsigned long>(nanoseconds(from.st_ctim)));
   info.etag = text;
   return info;
 }

@@ -1,5 +1,8 @@
 #include "services/executor/helper/sha256.hpp"
 
+#include <cpuid.h>
+#include <immintrin.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -15,7 +18,47 @@ constexpr uint32_t kRound[64] = {
     0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+bool cpu_has_sha() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1) || !(c & bit_SSSE3)) return false;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_SHA;
+}
+
+// The processor's own instructions, ten times as fast. The order of the words in the registers is theirs.
+__attribute__((target("sha,sse4.1,ssse3"))) void blocks_by_cpu(uint32_t* state, const unsigned char* bytes,
+                                                               size_t count) {
+  const auto load = [](const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); };
+  const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+  __m128i abcd = _mm_shuffle_epi32(load(state), 0xB1), efgh = _mm_shuffle_epi32(load(state + 4), 0x1B);
+  __m128i abef = _mm_alignr_epi8(abcd, efgh, 8), cdgh = _mm_blend_epi16(efgh, abcd, 0xF0);
+  for (; count > 0; --count, bytes += 64) {
+    const __m128i abef_before = abef, cdgh_before = cdgh;
+    __m128i w[4];
+    for (int i = 0; i < 4; ++i) w[i] = _mm_shuffle_epi8(load(bytes + 16 * i), swap);
+    for (int i = 0; i < 16; ++i) {  // four rounds each
+      __m128i& now = w[i & 3];
+      const __m128i &next = w[(i + 1) & 3], &third = w[(i + 2) & 3], &last = w[(i + 3) & 3];
+      const __m128i sum = _mm_add_epi32(now, load(kRound + 4 * i));
+      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
+      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0E));
+      now = _mm_sha256msg2_epu32(
+          _mm_add_epi32(_mm_sha256msg1_epu32(now, next), _mm_alignr_epi8(last, third, 4)), last);
+    }
+    abef = _mm_add_epi32(abef, abef_before);
+    cdgh = _mm_add_epi32(cdgh, cdgh_before);
+  }
+  const __m128i feba = _mm_shuffle_epi32(abef, 0x1B), dchg = _mm_shuffle_epi32(cdgh, 0xB1);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(state), _mm_blend_epi16(feba, dchg, 0xF0));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(state + 4), _mm_alignr_epi8(dchg, feba, 8));
+}
 }  // namespace
+
+void Sha256::blocks(const unsigned char* bytes, size_t count) {
+  static const bool by_cpu = cpu_has_sha();
+  if (by_cpu) return blocks_by_cpu(state_, bytes, count);
+  for (; count > 0; --count, bytes += 64) block(bytes);
+}
 
 void Sha256::block(const unsigned char* bytes) {
   uint32_t w[64];
@@ -50,9 +93,10 @@ void Sha256::add(const void* data, size_t size) {
     std::memcpy(pending_ + held, bytes, part);
     bytes += part, size -= part, held += part;
     if (held < 64) return;
-    block(pending_);
+    blocks(pending_, 1);
   }
-  for (; size >= 64; bytes += 64, size -= 64) block(bytes);
+  blocks(bytes, size / 64);
+  bytes += size / 64 * 64, size %= 64;
   if (size) std::memcpy(pending_, bytes, size);
 }
 

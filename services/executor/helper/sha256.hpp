@@ -13,6 +13,7 @@ class Sha256 {
   std::string hex();  // ends it; 64 lowercase hex digits
 
  private:
+  void blocks(const unsigned char* bytes, size_t count);
   void block(const unsigned char* bytes);
   uint32_t state_[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};

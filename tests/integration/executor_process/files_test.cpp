@@ -215,6 +215,11 @@ TEST_P(FilesTest, ModesTimesLinksAndDirectories) {
   EXPECT_EQ(call("PUT", target("d/l", "&type=symlink&target=..%2Frun")).status, 200);
   EXPECT_EQ(call("PUT", target("d/l", "&type=symlink&target=e")).status, 200);
   EXPECT_EQ(json::parse(call("GET", target("d/l", "&stat=true")).body).at("target"), "e");
+  sh("touch -d '2400-01-01 00:00:00' late; touch -d '1900-01-01 00:00:00' early");
+  for (const char* name : {"late", "early"}) {
+    EXPECT_EQ(call("GET", target(name, "&stat=true")).status, 200) << name;
+    EXPECT_EQ(get(name).status, 200) << name;
+  }
   EXPECT_EQ(put("/not-for-you", "x").status, 403);
   EXPECT_EQ(call("PUT", target("/proc/x", "&type=directory")).status, 403);
   EXPECT_EQ(call("GET", target("/proc", "&list=true")).status, 403);
