@@ -14,9 +14,7 @@
 #include "libs/http/target.hpp"
 
 namespace nodus::cli {
-
 namespace json = boost::json;
-
 namespace {
 constexpr int kRestarts = 3;  // of a copy whose file changed, or whose upload was forgotten
 constexpr Millis kIdle{60'000};
@@ -99,8 +97,6 @@ Result<void> check_digest(const std::string& body, const std::string& mine) {
 }
 }  // namespace
 
-// ---- Meter
-
 Meter::Meter(Console& console, std::string name, std::optional<uint64_t> total)
     : console_(console),
       name_(shown(name)),
@@ -126,8 +122,6 @@ void Meter::at(uint64_t bytes) {
                << std::flush;
 }
 
-// ---- Files
-
 http::ClientRequest Files::request(const std::string& method, const std::string& path,
                                    const std::string& more) const {
   http::ClientRequest request;
@@ -149,8 +143,7 @@ Result<RemoteInfo> Files::stat(const std::string& path, bool follow) {
   if (!answer) return std::unexpected(answer.error());
   boost::system::error_code fault;
   const auto body = json::parse(answer->body, fault);
-  if (fault || !body.is_object()) return bad_answer();
-  return info_of(body.get_object());
+  return fault || !body.is_object() ? Result<RemoteInfo>(bad_answer()) : info_of(body.get_object());
 }
 
 Result<void> Files::list(const std::string& path,
