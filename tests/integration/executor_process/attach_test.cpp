@@ -185,7 +185,8 @@ TEST_P(AttachTest, ControlCReachesTheForegroundAndNotTheShell) {
     EXPECT_TRUE(client.sees(std::string("after-") + code)) << client.out;
   }
   // A new size is told to the foreground.
-  client.type("sh -c 'trap \"echo window-$((1+1))\" WINCH; echo set-$((1+1)); while :; do sleep 0.05; done'\n");
+  client.type(
+      "sh -c 'trap \"echo window-$((1+1))\" WINCH; echo set-$((1+1)); while :; do sleep 0.05; done'\n");
   EXPECT_TRUE(client.sees("set-2"));
   client.resize(90, 40);
   EXPECT_TRUE(client.sees("window-2")) << client.out;
