@@ -39,6 +39,7 @@ def service(name, offset):
 configs = {
     "lifecycle": service("lifecycle", 0) | {
         "metering": {"url": url(2)},
+        "output": {"directory": str(stack / "output")},
         "images": {"directory": str(assets / "images")},
         "audit": {"spool": str(stack / "audit.spool")},
     },

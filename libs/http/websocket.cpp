@@ -125,7 +125,7 @@ asio::awaitable<Result<std::unique_ptr<WebSocket>>> ServerExchange::upgrade(WebS
   status_ = 101;
   close_ = true;
   finished_ = true;  // as an HTTP answer
-  Headers headers;
+  Headers headers = options.headers;
   headers.set("Sec-WebSocket-Accept", handshake->accept);
   if (!handshake->protocol.empty()) headers.set("Sec-WebSocket-Protocol", handshake->protocol);
   const AnswerHead head{.status = 101, .length = {}, .upgrade = "websocket"};

@@ -16,6 +16,7 @@ namespace nodus::http {
 struct WebSocketOptions {
   std::vector<std::string> protocols;  // spoken, the best first; a client may offer none
   size_t message_bytes = 1024 * 1024;  // of one message of the client
+  Headers headers;                     // more of them, of the 101
   Millis ping_time{15'000};
   Millis silence{60'000};     // of a peer that is read from and answers no ping: it is gone
   Millis write_time{60'000};  // for a frame of ours to be taken by the peer

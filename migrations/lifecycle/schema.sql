@@ -419,6 +419,11 @@ CREATE TABLE lifecycle.organizations (
 );
 
 ALTER TABLE lifecycle.organizations OWNER TO lifecycle;
+CREATE TABLE lifecycle.outputs_to_remove (
+    sandbox_uid text NOT NULL COLLATE pg_catalog."C"
+);
+
+ALTER TABLE lifecycle.outputs_to_remove OWNER TO lifecycle;
 
 CREATE TABLE lifecycle.parked (
     id bigint NOT NULL,
@@ -454,7 +459,10 @@ CREATE TABLE lifecycle.processes (
     admitted_us bigint NOT NULL,
     expires_us bigint NOT NULL,
     ended boolean DEFAULT false NOT NULL,
-    resource_version bigint DEFAULT 0 NOT NULL
+    resource_version bigint DEFAULT 0 NOT NULL,
+    heard boolean DEFAULT false NOT NULL,
+    over_us bigint,
+    over_reason text
 );
 
 ALTER TABLE lifecycle.processes OWNER TO lifecycle;
@@ -603,6 +611,8 @@ ALTER TABLE ONLY lifecycle.object_events
 
 ALTER TABLE ONLY lifecycle.organizations
     ADD CONSTRAINT organizations_pkey PRIMARY KEY (org);
+ALTER TABLE ONLY lifecycle.outputs_to_remove
+    ADD CONSTRAINT outputs_to_remove_pkey PRIMARY KEY (sandbox_uid);
 
 ALTER TABLE ONLY lifecycle.parked
     ADD CONSTRAINT parked_pkey PRIMARY KEY (id);
@@ -671,6 +681,10 @@ CREATE INDEX processes_of_project ON lifecycle.processes USING btree (project, a
 CREATE INDEX processes_of_sandbox ON lifecycle.processes USING btree (sandbox_uid, admitted_us);
 
 CREATE INDEX processes_open ON lifecycle.processes USING btree (sandbox_uid) WHERE (NOT ended);
+
+CREATE INDEX processes_over ON lifecycle.processes USING btree (over_us) WHERE ((NOT ended) AND (over_us IS NOT NULL));
+
+CREATE INDEX processes_running ON lifecycle.processes USING btree (uid) WHERE ((NOT ended) AND (over_us IS NULL));
 
 CREATE INDEX sandboxes_by_label ON lifecycle.sandboxes USING gin (labels);
 

@@ -30,6 +30,7 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   c.resolvers = in.texts("network.resolvers", {"1.1.1.1", "8.8.8.8"});
   c.parallel_starts = static_cast<int>(in.integer("slots.parallelStarts", 4, 1, 64));
   c.end_patience = std::chrono::duration_cast<Millis>(in.duration("slots.endPatience", Micros(10'000'000)));
+  c.output_bytes = static_cast<uint64_t>(in.quantity("commands.outputBytes", "64Mi"));
   c.node_token = in.secret("NODUS_NODE_TOKEN");
   auto finished = in.finish();
   std::vector<Cause> faults = finished ? std::vector<Cause>{} : finished.error().causes;

@@ -31,7 +31,8 @@ struct Config {
   std::vector<std::string> resolvers;
   int parallel_starts = 0;
   Millis end_patience{0};
-  std::string node_token;  // from NODUS_NODE_TOKEN
+  uint64_t output_bytes = 0;  // of one command; lifecycle's output.processBytes
+  std::string node_token;     // from NODUS_NODE_TOKEN
 };
 
 // `printed`, when given, receives the effective values, without secrets.

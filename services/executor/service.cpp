@@ -82,18 +82,19 @@ void say_runtime(LinuxHost& host, const std::string& profile) {
       "trusted code, not for hostile code.\n");
 }
 
-Result<void> post(http::Client& client, const Config& config, const std::string& path,
-                  const std::string& body) {
+// Answers the body of a 200.
+Result<std::string> post_to_lifecycle(http::Client& client, const Config& config, const std::string& route,
+                                      const std::string& body) {
   http::ClientRequest request;
   request.method = "POST";
-  request.url = config.lifecycle_url + path;
+  request.url = config.lifecycle_url + "/node/v1/" + route;
   request.headers.set("Content-Type", "application/x-protobuf");
   request.headers.set("Authorization", "Bearer " + config.node_token);
   request.body = body;
   auto response = client.call(request);
   if (!response) return std::unexpected(response.error());
   if (response->status != 200) return std::unexpected(http::parse_status(*response));
-  return {};
+  return response->body;
 }
 
 // In the order of construction; the destructor ends them in the other direction.
@@ -103,11 +104,17 @@ struct Parts {
         host(h),
         records(c.state),
         snapshots(c.store, clock),
-        outbox({.directory = c.state / "reports", .machine = c.machine},
-               [this](const std::string& body) {
-                 return post(reports, config, "/node/v1/process-reports", body);
-               }),
-        processes(ProcessLimits{}, outbox, [this](const std::string& uid) { waiters.notify(uid); }),
+        outbox(
+            {.directory = c.state / "reports", .machine = c.machine},
+            [this](const std::string& body) -> Result<void> {
+              auto posted = post_to_lifecycle(reports, config, "process-reports", body);
+              return posted ? Result<void>() : std::unexpected(posted.error());
+            },
+            [this](const std::string& body) {
+              return post_to_lifecycle(outputs, config, "process-output", body);
+            }),
+        processes({.output_bytes = c.output_bytes}, outbox,
+                  [this](const std::string& uid) { waiters.notify(uid); }),
         reconciler(host, processes, snapshots, records,
                    {.parallel_starts = c.parallel_starts, .end_patience = c.end_patience}),
         channel({.url = c.scheduler_url, .token = c.node_token},
@@ -132,7 +139,8 @@ struct Parts {
     while (
         !wake.wait_for(lock, stop, ReconcilerOptions{}.activity_every, [&] { return stop.stop_requested(); }))
       feed.look(reconciler.reports(), clock.boot(), [this](const std::string& body) {
-        return post(activities, config, "/node/v1/activity", body);
+        auto posted = post_to_lifecycle(activities, config, "activity", body);
+        return posted ? Result<void>() : std::unexpected(posted.error());
       });
   }
 
@@ -142,6 +150,7 @@ struct Parts {
   SlotStore records;
   DirectoryStore snapshots;
   http::Client reports;  // of the outbox's thread
+  http::Client outputs;  // of its uploader's
   ReportOutbox outbox;
   http::Waiters waiters;  // for the news of commands, by uid
   Processes processes;

@@ -34,6 +34,8 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   config::Reader in(*document);
   Config out;
   out.http.listen = in.text("http.listen", "127.0.0.1:7400");
+  // A command line of 64 KiB may come in a query, where a byte takes up to three.
+  out.http.limits.header_bytes = 224 * 1024;
   out.http.workers = static_cast<int>(in.integer("http.workers", 16, 1, 256));
   out.database.url = in.text("database.url");
   out.database.schema = "lifecycle";
@@ -64,13 +66,19 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   out.deadlines.rate_per_s =
       static_cast<int>(in.integer("deadlines.ratePerSecond", out.deadlines.rate_per_s, 10, 1'000'000));
   out.upkeep.poll = out.deadlines.poll;
-  out.upkeep.orphan_grace = in.duration("deadlines.orphanGrace", std::chrono::seconds(30));
   out.feed.bookmark = std::chrono::ceil<Seconds>(in.duration("watch.bookmarkInterval", Seconds(60)));
   out.feed.check = std::chrono::ceil<Seconds>(in.duration("watch.checkInterval", Seconds(10)));
   out.feed.watches = static_cast<int>(in.integer("watch.limit", 2048, 4, 100'000));
   out.keeping.age = in.duration("watch.keep", std::chrono::hours(1));
   out.keeping.rows = in.integer("watch.keepChanges", 1'000'000, 100, 1'000'000'000);
   read_tenants(in, out);
+  out.keeper.poll = out.deadlines.poll;
+  out.keeper.grace = in.duration("processes.reportGrace", out.keeper.grace);
+  out.keeper.hand_over = in.duration("processes.handOver", out.keeper.hand_over);
+  out.output_directory = in.text("output.directory", "/var/lib/nodus/output");
+  out.outputs.process_bytes = static_cast<uint64_t>(in.quantity("output.processBytes", "64Mi"));
+  out.outputs.sandbox_bytes = static_cast<uint64_t>(in.quantity("output.sandboxBytes", "1Gi"));
+  out.outputs.age = in.duration("output.age", out.outputs.age);
   out.api.node_secret = in.secret("NODUS_NODE_SECRET");
   out.api.identity_secret = in.secret("NODUS_IDENTITY_SECRET");
   out.env_key = in.secret("NODUS_ENV_KEY");

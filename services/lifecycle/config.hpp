@@ -12,6 +12,7 @@
 #include "services/lifecycle/adapters/change_keeper.hpp"
 #include "services/lifecycle/adapters/limits.hpp"
 #include "services/lifecycle/app/deadlines.hpp"
+#include "services/lifecycle/app/process_keeper.hpp"
 #include "services/lifecycle/app/upkeep.hpp"
 
 namespace nodus::lifecycle {
@@ -34,6 +35,9 @@ struct Config {
   AuditOptions audit;
   DeadlineOptions deadlines;
   UpkeepOptions upkeep;
+  KeeperOptions keeper;
+  std::string output_directory;
+  OutputLimits outputs;
 };
 
 // Every fault at once, one cause each. `printed`: the effective values, secrets hidden.

@@ -15,9 +15,11 @@
 #include "services/lifecycle/adapters/audit.hpp"
 #include "services/lifecycle/adapters/change_feed.hpp"
 #include "services/lifecycle/adapters/changes.hpp"
+#include "services/lifecycle/adapters/directory_output_store.hpp"
 #include "services/lifecycle/adapters/environment.hpp"
 #include "services/lifecycle/adapters/inputs.hpp"
 #include "services/lifecycle/adapters/limits.hpp"
+#include "services/lifecycle/adapters/node_path.hpp"
 #include "services/lifecycle/adapters/oci_images.hpp"
 #include "services/lifecycle/adapters/open_streams.hpp"
 #include "services/lifecycle/adapters/postgres_catalog.hpp"
@@ -85,7 +87,9 @@ int serve(const Config& config) {
   AuditLog audit(pool, config.audit);
   if (auto started = audit.start(); !started) return complain(started.error(), kMissing);
   Sandboxes sandboxes(batcher, catalog, images, *environment, clock, config.api.quotas);
-  Api api{sandboxes, catalog, keys,   batcher, feed,         waiters,
+  auto outputs = make_directory_output_store(config.output_directory, config.outputs);
+  if (!outputs) return complain(outputs.error(), kMissing);
+  Api api{sandboxes, catalog, keys,   batcher, feed,         **outputs, waiters,
           clock,     tenants, limits, audit,   open_streams, config.api};
 
   http::Server server(config.http);
@@ -105,8 +109,10 @@ int serve(const Config& config) {
   auto from_metering_topic = consume("metering", config, **events, pool, clock);
   auto tenant_keeper = std::make_unique<TenantKeeper>(batcher, pool, clock, open_streams);
   tenant_keeper->start();
-  auto upkeep = std::make_unique<Upkeep>(batcher, pool, clock, config.upkeep);
-  auto keeper = std::make_unique<ChangeKeeper>(batcher, pool, clock, config.keeping);
+  auto upkeep = std::make_unique<Upkeep>(pool, clock, config.upkeep);
+  auto change_keeper = std::make_unique<ChangeKeeper>(batcher, pool, clock, config.keeping);
+  auto process_keeper = std::make_unique<ProcessKeeper>(
+      batcher, pool, catalog, **outputs, clock, refuse_at_node(api.options.node_secret), config.keeper);
   deadlines.start();
   log::info("service.started", {{"port", int64_t{server.port()}}, {"bus", config.bus.kind}});
 
@@ -115,8 +121,9 @@ int serve(const Config& config) {
   feed.close();
   server.stop();
   tenant_keeper.reset();
+  process_keeper.reset();
   upkeep.reset();
-  keeper.reset();
+  change_keeper.reset();
   deadlines.stop();
   from_scheduler_topic->stop();
   from_metering_topic->stop();

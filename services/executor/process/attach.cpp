@@ -189,7 +189,8 @@ awaitable<void> attach_process(const RouteContext& context, http::Exchange& exch
     Error error{Code::kInvalid, "Invalid", "offset: a number of bytes, 0 or more.", {}, {}, {}};
     co_return co_await refuse(exchange, error);
   }
-  if (!(*slot)->view(uid)) {
+  const auto command = (*slot)->view(uid);
+  if (!command) {
     Error error{Code::kNotFound, "ProcessUnknown", "The node does not know the command.", {}, {}, {}};
     co_return co_await refuse(exchange, error);
   }
@@ -197,6 +198,7 @@ awaitable<void> attach_process(const RouteContext& context, http::Exchange& exch
   options.protocols = {std::string(kVersion5), std::string(kVersion4)};
   options.message_bytes = kMessageBytes;
   options.ping_time = context.options.keep_alive;
+  options.headers.set("X-Nodus-Process", command->name);
   auto socket = co_await exchange.upgrade(std::move(options));
   if (!socket) co_return;
   Attachment attachment{context,

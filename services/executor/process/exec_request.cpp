@@ -9,7 +9,7 @@
 namespace nodus::executor {
 namespace json = boost::json;
 namespace {
-constexpr size_t kCommandBytes = 64 * 1024, kVariables = 512, kEnvironmentBytes = 256 * 1024;
+constexpr size_t kCommandBytes = 64 * 1024, kVariables = 512, kEnvironmentBytes = 512 * 1024;
 constexpr size_t kNameBytes = 253, kPathBytes = 4095;
 constexpr int64_t kMostTimeout_ms = 24 * 3'600'000;
 constexpr size_t kMostCauses = 50;
@@ -100,7 +100,7 @@ void Parser::read_env() {
     bytes += name.size() + content->size() + 2;
     out_.env.push_back(std::string(name) + "=" + std::string(*content));
   }
-  if (bytes > kEnvironmentBytes) invalid("env", "At most 256 KiB in total.");
+  if (bytes > kEnvironmentBytes) invalid("env", "At most 512 KiB in total.");
 }
 
 void Parser::read_times() {

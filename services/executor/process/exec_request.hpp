@@ -7,7 +7,7 @@
 
 namespace nodus::executor {
 
-inline constexpr size_t kExecBodyLimit = 2u << 20;
+inline constexpr size_t kExecBodyLimit = 3u << 20;
 
 // Errors: BadRequest (not JSON, unknown field, wrong type), Invalid (a value out of range).
 Result<CommandRequest> parse_exec_request(std::string_view body);

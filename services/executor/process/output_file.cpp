@@ -48,6 +48,7 @@ Result<void> OutputFile::recover() {
     if (!sound || at + sizeof header + header.length > total) break;
     at += sizeof header + header.length;
     end = header.offset + header.length;
+    bytes_[header.stream - 1] += header.length;
   }
   if (at < total && ftruncate(fd_, static_cast<off_t>(at)) < 0) return io_fault("Cannot mend an output file");
   end_ = end;
@@ -71,6 +72,7 @@ Result<void> OutputFile::append(int stream, uint64_t offset, std::string_view da
   if (put != static_cast<ssize_t>(sizeof header + data.size()))
     return io_fault("Cannot write an output file");
   size_.store(size + put, std::memory_order_release);
+  bytes_[stream - 1] += data.size();
   end_.store(offset + data.size(), std::memory_order_release);
   return {};
 }

@@ -29,7 +29,8 @@ class OutputFile {
 
   // Bytes below end() are skipped: a repeat changes nothing.
   Result<void> append(int stream, uint64_t offset, std::string_view data);
-  uint64_t end() const { return end_.load(std::memory_order_acquire); }         // bytes of output
+  uint64_t end() const { return end_.load(std::memory_order_acquire); }  // bytes of output
+  uint64_t bytes_of(int stream) const { return bytes_[stream - 1].load(std::memory_order_relaxed); }
   uint64_t file_size() const { return size_.load(std::memory_order_acquire); }  // with the frame headers
 
   // A reader's place: make one with the offset to begin at, and pass it again for the next frame.
@@ -44,7 +45,7 @@ class OutputFile {
   explicit OutputFile(int fd) : fd_(fd) {}
   Result<void> recover();
   const int fd_;
-  std::atomic<uint64_t> end_{0}, size_{0};
+  std::atomic<uint64_t> end_{0}, size_{0}, bytes_[2] = {0, 0};
 };
 
 }  // namespace nodus::executor

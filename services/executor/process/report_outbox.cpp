@@ -17,16 +17,28 @@ constexpr Millis kLongest{60'000};
 constexpr std::string_view kSuffix = ".report";
 }  // namespace
 
-ReportOutbox::ReportOutbox(OutboxOptions options, Post post)
+ReportOutbox::ReportOutbox(OutboxOptions options, Post post, OutputUploader::Post post_output)
     : options_(std::move(options)), post_(std::move(post)), batch_(options_.batch) {
   std::error_code fault;
   fs::create_directories(options_.directory, fault);
   fs::permissions(options_.directory, fs::perms::owner_all, fault);
   CHECK(!fault, "outbox {}: {}", options_.directory.string(), fault.message());
+  if (post_output) {
+    uploader_ = std::make_unique<OutputUploader>(
+        UploadOptions{.directory = options_.directory, .machine = options_.machine}, std::move(post_output),
+        [this] { nudge(); });
+    for (const auto& name : pending()) {
+      node::v1::ProcessReport report;
+      const auto bytes = read_small_file(options_.directory / name, kReportLimit);
+      if (bytes && report.ParseFromString(*bytes))
+        uploader_->resume({report.process_uid(), report.sandbox_uid(), report.epoch()});
+    }
+  }
   thread_ = std::thread([this] { run(); });
 }
 
 ReportOutbox::~ReportOutbox() {
+  uploader_.reset();
   {
     std::lock_guard hold(mutex_);
     stopping_ = true;
@@ -46,6 +58,9 @@ static std::string encode_report(const EndReport& report) {
   message.set_message(report.message);
   message.set_started_at_us(to_micros(report.started_at));
   message.set_ended_at_us(to_micros(report.ended_at));
+  message.set_stdout_bytes(report.stdout_bytes);
+  message.set_stderr_bytes(report.stderr_bytes);
+  message.set_never_reached(report.never_reached);
   return message.SerializeAsString();
 }
 
@@ -53,19 +68,27 @@ Result<void> ReportOutbox::write(const std::string& name, const std::string& byt
   return write_small_file(options_.directory / name, bytes);
 }
 
-Result<void> ReportOutbox::put(const EndReport& report) {
-  auto written = write(report.process_uid + std::string(kSuffix), encode_report(report));
-  if (!written) return written;
+void ReportOutbox::nudge() {
   {
     std::lock_guard hold(mutex_);
     nudged_ = true;
   }
   changed_.notify_all();
+}
+
+Result<void> ReportOutbox::put(const EndReport& report, const fs::path& output) {
+  if (uploader_ && !output.empty()) {
+    auto kept = uploader_->ended({report.process_uid, report.sandbox_uid, report.epoch}, output);
+    if (!kept) return kept;
+  }
+  auto written = write(report.process_uid + std::string(kSuffix), encode_report(report));
+  if (!written) return written;
+  nudge();
   return {};
 }
 
-void ReportOutbox::keep(const EndReport& report) {
-  if (put(report)) return;
+void ReportOutbox::keep(const EndReport& report, const fs::path& output) {
+  if (put(report, output) || put(report)) return;
   {
     std::lock_guard hold(mutex_);
     if (held_.size() >= kHeldLimit) {
@@ -90,7 +113,7 @@ std::vector<std::string> ReportOutbox::pending() const {
   for (fs::directory_iterator entry(options_.directory, fault), end; !fault && entry != end;
        entry.increment(fault)) {
     const std::string name = entry->path().filename().string();
-    if (name.ends_with(kSuffix)) names.push_back(name);
+    if (name.ends_with(kSuffix)) names.push_back(name);  // also of those whose output is on its way
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -120,7 +143,11 @@ void ReportOutbox::set_aside(const std::string& name) {
 // Answers how long to wait before the next try; zero: there may be more to send.
 Millis ReportOutbox::turn(Millis pause) {
   const bool all_written = write_held();
-  const auto names = pending();
+  auto names = pending();
+  if (uploader_)
+    std::erase_if(names, [&](const std::string& name) {
+      return uploader_->waits(name.substr(0, name.size() - kSuffix.size()));
+    });
   if (names.empty()) return all_written ? kLongest : pause;
   const size_t count = std::min(names.size(), batch_);
   auto posted = post_(encode(names, count));

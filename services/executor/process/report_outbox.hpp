@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -15,6 +16,7 @@
 
 #include "libs/base/clock.hpp"
 #include "libs/base/error.hpp"
+#include "services/executor/process/output_uploader.hpp"
 
 namespace nodus::executor {
 
@@ -27,6 +29,9 @@ struct EndReport {
   std::string message;
   Instant started_at;  // zero: never
   Instant ended_at;
+  int64_t stdout_bytes = 0;
+  int64_t stderr_bytes = 0;
+  bool never_reached = false;  // it was refused before it had been taken on
 };
 
 struct OutboxOptions {
@@ -42,16 +47,22 @@ class ReportOutbox {
   // Sends an encoded nodus.node.v1.ProcessReports; ok: all of it is acknowledged. Called by the outbox's own
   // thread. BadRequest and Invalid mean that some report will never be taken.
   using Post = std::function<Result<void>(const std::string& body)>;
-  ReportOutbox(OutboxOptions options, Post post);
+  // With `post_output`, a command's output goes before its report, see output_uploader.hpp.
+  ReportOutbox(OutboxOptions options, Post post, OutputUploader::Post post_output = {});
   ~ReportOutbox();
 
-  // On disk when it returns.
-  Result<void> put(const EndReport& report);
+  // On disk when it returns. `output`: the command's output file; it may go afterwards.
+  Result<void> put(const EndReport& report, const std::filesystem::path& output = {});
   // For an end that nobody will repeat: when it cannot be written it is held in memory, and written later.
-  void keep(const EndReport& report);
+  void keep(const EndReport& report, const std::filesystem::path& output = {});
+  // A command that runs wrote more.
+  void grew(const OutputOwner& owner, const std::shared_ptr<OutputFile>& file) {
+    if (uploader_) uploader_->grew(owner, file);
+  }
   size_t waiting() const;
 
  private:
+  void nudge();
   void run();
   Millis turn(Millis pause);
   Result<void> write(const std::string& name, const std::string& bytes) const;
@@ -67,6 +78,7 @@ class ReportOutbox {
   std::condition_variable changed_;
   bool stopping_ = false, nudged_ = true;
   std::map<std::string, std::string> held_;  // by file name
+  std::unique_ptr<OutputUploader> uploader_;
   std::thread thread_;
 };
 

@@ -26,6 +26,8 @@ Result<SlotPtr> find_slot(const RouteContext& context, const http::Request& requ
 
 // attach.cpp: a command that runs or has run.
 void attach_routes(http::Server& server, const std::shared_ptr<const RouteContext>& context);
+// refuse_route.cpp: a command that was handed over, or not.
+void refuse_route(http::Server& server, const std::shared_ptr<const RouteContext>& context);
 void file_routes(http::Server& server, const std::shared_ptr<const RouteContext>& context);
 
 }  // namespace nodus::executor

@@ -27,7 +27,7 @@ std::string end_line(const CommandView& command) {
 
 // Follows the output file; a reader that is slow or leaves costs the command nothing.
 awaitable<void> stream_frames(const RouteContext& context, http::Exchange& exchange, SlotPtr slot,
-                              std::string uid, uint64_t offset) {
+                              std::string uid, uint64_t offset, bool follow) {
   http::Headers headers;
   headers.set("Content-Type", "application/x-ndjson");
   if (!co_await exchange.begin(200, std::move(headers))) co_return;
@@ -48,6 +48,10 @@ awaitable<void> stream_frames(const RouteContext& context, http::Exchange& excha
     if (lines.empty() && command->ended) {
       const std::string end = end_line(*command);
       if (co_await exchange.write(end)) co_await exchange.finish();
+      co_return;
+    }
+    if (lines.empty() && !follow) {
+      co_await exchange.finish();
       co_return;
     }
     if (lines.empty()) {
@@ -78,6 +82,8 @@ awaitable<void> start_process(const RouteContext& context, http::Exchange& excha
     co_return co_await refuse(exchange, error);
   }
   const bool attach = attaching == "1";  // never starts it
+  const bool follow =
+      exchange.request().query_value("follow").value_or("1") != "0";  // else what there is now
   const std::string detaching = exchange.request().query_value("detach").value_or("0");
   if ((detaching != "0" && detaching != "1") || (detaching == "1" && attach)) {
     Error error{Code::kInvalid, "Invalid", "detach: 1, or not given; not with attach.", {}, {}, {}};
@@ -100,7 +106,7 @@ awaitable<void> start_process(const RouteContext& context, http::Exchange& excha
     const json::object accepted{{"uid", request->uid}, {"process", request->name}};
     co_return co_await exchange.respond(http::json(202, json::serialize(accepted)));
   }
-  co_await stream_frames(context, exchange, *slot, request->uid, static_cast<uint64_t>(*offset));
+  co_await stream_frames(context, exchange, *slot, request->uid, static_cast<uint64_t>(*offset), follow);
 }
 
 }  // namespace
@@ -119,6 +125,7 @@ void data_path_routes(http::Server& server, Processes& processes, http::Waiters&
   };
   route("POST", "processes", "node.processes", start_process);
   attach_routes(server, context);
+  refuse_route(server, context);
   file_routes(server, context);
 }
 

@@ -32,7 +32,7 @@ Result<void> SlotProcesses::save(const Command& command) const {
 
 // The report first: a crash in between repeats the end, it does not forget it.
 bool SlotProcesses::finish(Command& command, CommandEnd end) {
-  if (failpoint("process.before_report") || !outbox_.put(report_of(command, end))) {
+  if (failpoint("process.before_report") || !outbox_.put(report_of(command, end), kept_at(command))) {
     log::error("process.end_not_recorded",
                {{"process", command.record.uid}, {"sandbox", slot_.key.sandbox.str()}});
     command.late_end = std::move(end);
@@ -45,8 +45,24 @@ bool SlotProcesses::finish(Command& command, CommandEnd end) {
 
 EndReport SlotProcesses::report_of(const Command& command, const CommandEnd& end) const {
   const auto& record = command.record;
-  return {record.uid,  slot_.key.sandbox.str(), slot_.key.epoch, end.reason, end.exit_code,
-          end.message, record.started_at,       end.at};
+  const auto written = [&](int stream) {
+    return command.output ? static_cast<int64_t>(command.output->bytes_of(stream)) : 0;
+  };
+  return {.process_uid = record.uid,
+          .sandbox_uid = slot_.key.sandbox.str(),
+          .epoch = slot_.key.epoch,
+          .reason = end.reason,
+          .exit_code = end.exit_code,
+          .message = end.message,
+          .started_at = record.started_at,
+          .ended_at = end.at,
+          .stdout_bytes = written(1),
+          .stderr_bytes = written(2),
+          .never_reached = command.refused};
+}
+
+fs::path SlotProcesses::kept_at(const Command& command) const {
+  return command.output ? output_path(command.record.uid) : fs::path();
 }
 
 void SlotProcesses::settle(Command& command, CommandEnd end) {
@@ -163,6 +179,7 @@ void SlotProcesses::output(std::string_view uid, int stream, uint64_t offset, st
       data = data.substr(0, limits_.output_bytes - std::min(limits_.output_bytes, offset));
     const uint64_t before = file.file_size();
     const bool kept = file.append(stream, offset, data).has_value();
+    outbox_.grew({command->record.uid, slot_.key.sandbox.str(), slot_.key.epoch}, command->output);
     const uint64_t live = live_output_ += file.file_size() - before;
     if (!kept || end > limits_.output_bytes || file.file_size() > 2 * limits_.output_bytes + (1 << 20) ||
         live > limits_.live_output_bytes) {

@@ -17,6 +17,7 @@ namespace {
 constexpr std::string_view kOutputLimit = "OutputLimitExceeded";
 constexpr size_t kRecordLimit = 64 * 1024;
 constexpr Millis kCountPatience{500};
+constexpr Micros kRefused = std::chrono::hours(24);  // any time: it has ended
 
 std::unexpected<Error> not_running() {
   return fail(Code::kConflict, "SlotNotRunning", "The Sandbox does not run here.");
@@ -184,6 +185,24 @@ Result<void> SlotProcesses::start(const CommandRequest& request) {
   return {};
 }
 
+Result<bool> SlotProcesses::refuse(const std::string& uid, const std::string& name) {
+  std::lock_guard hold(mutex_);
+  if (find(uid)) return true;
+  if (!client_) return not_running();
+  auto command = std::make_shared<Command>();
+  command->record.uid = uid;
+  command->record.name = name;
+  command->record.accepted_at = clock_.now();
+  command->record.deadline_boot = clock_.boot() + kRefused;
+  command->refused = true;
+  commands_[uid] = command;
+  ++live_;
+  if (!finish(*command,
+              {"StartFailed", 126, "The command did not reach the Sandbox's machine in time.", clock_.now()}))
+    client_->wake();  // on_time() repeats it
+  return false;
+}
+
 Result<CommandView> SlotProcesses::view(const std::string& uid) const {
   std::lock_guard hold(mutex_);
   const auto command = find(uid);
@@ -278,7 +297,7 @@ void SlotProcesses::close(const std::string& reason) {
     const auto end = command->late_end.value_or(judge_end(command->record, killed, clock_.now()));
     if (finish(*command, end)) continue;
     // Nobody would repeat it: the outbox goes on trying, and whoever reads the output hears the end.
-    outbox_.keep(report_of(*command, end));
+    outbox_.keep(report_of(*command, end), kept_at(*command));
     settle(*command, end);
   }
 }

@@ -60,6 +60,9 @@ class SlotProcesses final : private HelperListener {
   Result<void> signal(const std::string& uid, int signal);
   // SIGKILL to the whole tree; it ends as Cancelled, unless it had another end first.
   Result<void> cancel(const std::string& uid);
+  // The command never starts here, unless it is here already (true): a start that comes later finds it ended,
+  // and its end is reported. Conflict/SlotNotRunning.
+  Result<bool> refuse(const std::string& uid, const std::string& name);
 
   // A file request is under way while the token lives. Conflict/SlotNotRunning.
   Result<std::shared_ptr<void>> begin_file_request();
@@ -79,6 +82,7 @@ class SlotProcesses final : private HelperListener {
     std::string spawn_frame;             // until the helper has answered
     bool sent = false;                   // the spawn frame, on some connection; false: it surely never began
     bool cut = false;                    // more output came than is kept
+    bool refused = false;                // never to be taken on
     std::optional<CommandEnd> late_end;  // it ended, but that could not be recorded yet
     Micros kill_due{0};                  // on the boot clock, with kill_reason
     std::string input;                   // stdin that the command has not taken
@@ -103,6 +107,7 @@ class SlotProcesses final : private HelperListener {
   bool finish(Command& command, CommandEnd end);  // false: it could not be recorded; on_time() repeats
   void settle(Command& command, CommandEnd end);  // its report is on its way
   EndReport report_of(const Command& command, const CommandEnd& end) const;
+  std::filesystem::path kept_at(const Command& command) const;  // its output file; empty: none
   void forget(const std::string& uid);
   bool unsent(const Command& command) const { return !command.spawn_frame.empty() && !command.sent; }
   void offer(Command& command);                               // ends it when it was killed before it was sent

@@ -9,6 +9,7 @@
 #include "services/lifecycle/adapters/dispatch.hpp"
 #include "services/lifecycle/adapters/keys.hpp"
 #include "services/lifecycle/adapters/manifest.hpp"
+#include "services/lifecycle/app/output_store.hpp"
 #include "services/lifecycle/app/quotas.hpp"
 #include "services/lifecycle/app/sandboxes.hpp"
 
@@ -26,6 +27,8 @@ struct ApiOptions {
   SpecTimes times;
   Quotas quotas;  // of an organization that has none of its own
   size_t file_limit_bytes = 64 * 1024 * 1024;
+  size_t result_limit_bytes = 4 * 1024 * 1024;  // output in a whole result; more stays in the log
+  Millis keep_alive{15'000};                    // of a silent answer
 };
 
 class AuditLog;
@@ -39,6 +42,7 @@ struct Api {
   Keys& keys;
   eventlog::Batcher& batcher;
   ChangeFeed& feed;
+  OutputStore& outputs;
   http::Waiters& waiters;  // notified with the stream of every event committed here
   const Clock& clock;
   Tenants& tenants;

@@ -52,6 +52,7 @@ std::vector<PublicRoute> object_routes();     // create and delete
 std::vector<PublicRoute> replace_routes();    // patch and PUT
 std::vector<PublicRoute> read_routes();       // objects: one, many, and what changes
 std::vector<PublicRoute> discovery_routes();  // groups, kinds, OpenAPI
+std::vector<PublicRoute> process_routes();    // a Process: output, attach, signal, cancel
 std::vector<PublicRoute> exec_routes();       // commands, handed on to the node
 std::vector<PublicRoute> file_routes();       // files, likewise
 std::vector<PublicRoute> bill_routes();       // forwarded to metering

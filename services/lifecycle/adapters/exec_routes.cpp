@@ -1,113 +1,136 @@
-// Commands: admitted here, then handed on to the node; the bytes are only passed through.
+// Commands: admitted here, started on the node, streamed back. See docs/ARCHITECTURE.md, "Exec".
+#include <fmt/format.h>
+
 #include "libs/base/random.hpp"
 #include "services/lifecycle/adapters/api.hpp"
 #include "services/lifecycle/adapters/exec_request.hpp"
+#include "services/lifecycle/adapters/exec_sinks.hpp"
 #include "services/lifecycle/adapters/node_path.hpp"
+#include "services/lifecycle/adapters/process_socket.hpp"
 #include "services/lifecycle/adapters/render.hpp"
 
 namespace nodus::lifecycle {
 
-namespace json = boost::json;
 using boost::asio::awaitable;
 
 namespace {
 
 constexpr size_t kExecBytes = 2 * 1024 * 1024;
+constexpr size_t kInputBytes = 1024 * 1024;  // of a raw standard input; more comes over a stream
 constexpr size_t kMaxIdempotencyKey = 128;
 
 Result<Admission> admit(Api& api, const http::Identity& caller, const http::Request& request,
-                        const std::string& body, ExecRequest& exec) {
+                        ExecRequest& exec) {
   auto sandbox = find_sandbox(api, caller, request);
   if (!sandbox) return std::unexpected(std::move(sandbox.error()));
-  auto parsed = parse_exec(body, api.options.times);
-  if (!parsed) return std::unexpected(std::move(parsed.error()));
-  exec = std::move(*parsed);
-  exec.process.input_hash = api.sandboxes.input_hash(body);  // variables may be secrets
+  exec.process.input_hash = api.sandboxes.input_hash(exec.input);
   exec.process.idempotency_key = request.headers.get("Idempotency-Key").value_or("");
   if (exec.process.idempotency_key.size() > kMaxIdempotencyKey)
     return fail(Code::kBadRequest, "BadRequest", "An Idempotency-Key has at most 128 bytes.");
   return api.sandboxes.admit(*sandbox, exec.process);
 }
 
-std::string node_command(const Process& process, const ExecRequest& exec,
-                         const std::map<std::string, std::string>& sandbox_env) {
-  json::object body = exec.body;
-  json::object env;
-  for (const auto& [name, value] : sandbox_env) env[name] = value;
-  if (const auto* own = body.if_contains("env"); own && own->is_object())
-    for (const auto& [name, value] : own->get_object()) env[name] = value;
-  if (!env.empty()) body["env"] = std::move(env);
-  body.erase("timeout");
-  body["uid"] = process.admitted.uid.str();
-  body["name"] = process.admitted.name;
-  body["timeoutMs"] = std::chrono::ceil<Millis>(process.admitted.timeout).count();
-  return json::serialize(body);
+// The form of the answer to a POST.
+struct Form {
+  bool whole = false;   // ?wait=true: one JSON object
+  bool base64 = false;  // ?encoding=base64, of its output
+  uint64_t offset = 0;
+};
+
+Result<Form> form_of(const http::Request& request) {
+  Faults faults;
+  Form form;
+  form.whole = query_switch(faults, request, "wait", false);
+  form.offset = query_offset(faults, request);
+  if (const auto encoding = request.query_value("encoding")) {
+    form.base64 = *encoding == "base64";
+    if (*encoding != "base64" && *encoding != "text")
+      faults.add("encoding", "FieldValueInvalid", "text or base64.");
+  }
+  if (form.whole && form.offset > 0) faults.add("offset", "FieldValueInvalid", "A whole result begins at 0.");
+  if (faults.any()) return std::unexpected(faults.error("The request"));
+  return form;
 }
 
-// Its output is gone from the node, its end is recorded.
-http::Response ended_response(const Process& process) {
-  http::Response ended{200, {}, end_frame(process)};
-  ended.headers.set("Content-Type", "application/x-ndjson");
-  return ended;
+bool is_json(const http::Request& request) {
+  const std::string type = request.headers.get("Content-Type").value_or("");
+  return !request.query.contains("command") &&
+         (type.empty() || !type.starts_with("application/octet-stream"));
 }
 
-awaitable<void> exec_route(Api& api, const http::Identity& caller, http::Exchange& exchange) {
-  auto body = co_await exchange.read_body(kExecBytes);
+awaitable<void> exec_answer(Api& api, http::Exchange& exchange, Admission admission, ExecRequest exec,
+                            Form form) {
+  const Process& process = *admission.process;
+  std::unique_ptr<AnswerSink> sink;
+  if (form.whole)
+    sink = std::make_unique<ResultSink>(exchange, process.admitted.name, api.options.result_limit_bytes,
+                                        form.base64);
+  else
+    sink = std::make_unique<FrameSink>(exchange, process.admitted.name);
+  StreamOf what{.process = process,
+                .sandbox = admission.sandbox,
+                .offset = form.offset,
+                .start = node_command(process, std::move(exec.body), admission.env)};
+  auto streamed = co_await stream_process(api, exchange, std::move(what), *sink);
+  if (!streamed.refused) co_return co_await sink->end(streamed.end);
+  if (streamed.unreached)
+    co_await exchange.run_blocking(
+        [&] { api.sandboxes.abandon(process, "The Sandbox's machine did not take the command on."); });
+  co_await exchange.respond(std::move(*streamed.refused));
+}
+
+awaitable<void> exec_post(Api& api, const http::Identity& caller, http::Exchange& exchange) {
+  const auto& request = exchange.request();
+  if (wants_socket(request)) co_return co_await exec_socket(api, caller, exchange, admit);
+  const bool json = is_json(request);
+  auto body = co_await exchange.read_body(json ? kExecBytes : kInputBytes);
   if (!body) co_return co_await exchange.respond(http::status(body.error()));
   ExecRequest exec;
-  Result<Admission> admission = fail(Code::kInternal, "InternalError", "");
-  auto ran = co_await exchange.run_blocking(
-      [&] { admission = admit(api, caller, exchange.request(), *body, exec); });
-  if (!ran) co_return co_await exchange.respond(http::status(ran.error()));
+  Form form;
+  auto admission = co_await blocking<Admission>(exchange, [&]() -> Result<Admission> {
+    auto asked = form_of(request);
+    if (!asked) return std::unexpected(std::move(asked.error()));
+    form = *asked;
+    auto parsed = json ? parse_exec(*body, api.options.times)
+                       : parse_exec_query(request, *body, false, api.options.times);
+    if (!parsed) return std::unexpected(std::move(parsed.error()));
+    exec = std::move(*parsed);
+    return admit(api, caller, request, exec);
+  });
   if (!admission) co_return co_await exchange.respond(http::status(admission.error()));
-  const Sandbox& sandbox = admission->sandbox;
-  if (!admission->process) co_return co_await answer_not_yet(api, exchange, sandbox);
-  const Process& process = *admission->process;
-  const bool here = sandbox.epoch == process.admitted.epoch && !sandbox.data_path.empty();
-  if (!here && !process.ended) {  // a repeat, after the start that ran it: its end is recorded shortly
-    Error later{
-        Code::kUnavailable, "ProcessEnding", "The command's end is being recorded. Try again.", {}, 1, {}};
-    co_return co_await exchange.respond(http::status(later));
-  }
-  if (!here) {
-    co_return co_await exchange.respond(ended_response(process));
-  }
-  std::string rest = "processes";
-  if (const auto offset = exchange.request().query_value("offset")) {
-    if (offset->empty() || offset->size() > 18 ||
-        offset->find_first_not_of("0123456789") != std::string::npos)
-      co_return co_await exchange.respond(
-          http::status({Code::kInvalid, "Invalid", "offset: a number of bytes, 0 or more.", {}, {}, {}}));
-    rest += "?offset=" + *offset;
-  }
-  if (process.ended) rest += rest.contains('?') ? "&attach=1" : "?attach=1";  // it ran: never a second time
-  auto upstream = node_upstream(api, sandbox, process.admitted.epoch, rest);
-  if (process.ended)
-    upstream.intercept = [&process](int status,
-                                    const http::Headers& headers) -> std::optional<http::Response> {
-      if (status / 100 == 2) return std::nullopt;
-      return status == 404 || headers.get("X-Nodus-Reason") ? std::optional(ended_response(process))
-                                                            : std::nullopt;
-    };
-  upstream.method = "POST";
-  upstream.body = node_command(process, exec, admission->env);
-  upstream.headers.set("Content-Type", "application/json");
-  co_await hand_on(api, exchange, sandbox, std::move(upstream));
+  if (!admission->process) co_return co_await answer_not_yet(api, exchange, admission->sandbox);
+  co_await exec_answer(api, exchange, std::move(*admission), std::move(exec), form);
+}
+
+awaitable<void> exec_get(Api& api, const http::Identity& caller, http::Exchange& exchange) {
+  if (wants_socket(exchange.request())) co_return co_await exec_socket(api, caller, exchange, admit);
+  co_await exchange.respond(http::status(
+      {Code::kBadRequest,
+       "BadRequest",
+       "A GET of exec opens a stream: connect with Upgrade: websocket. Without one, POST the command.",
+       {},
+       {},
+       {}}));
 }
 
 }  // namespace
 
 std::vector<PublicRoute> exec_routes() {
-  const auto path = [](std::string_view rest) {
-    return "/apis/nodus.dev/v1/namespaces/{project}/sandboxes/{name}/" + std::string(rest);
-  };
+  const std::string path = "/apis/nodus.dev/v1/namespaces/{project}/sandboxes/{name}/exec";
   return {
       {.method = "POST",
-       .pattern = path("exec"),
+       .pattern = path,
        .name = "sandboxes.exec",
        .right = Right::kUse,
        .effect = Effect::kChanges,
-       .stream = exec_route,
+       .stream = exec_post,
+       .lasting = true},
+      {.method = "GET",
+       .pattern = path,
+       .name = "sandboxes.exec.stream",
+       .right = Right::kUse,
+       .effect = Effect::kChanges,
+       .stream = exec_get,
        .lasting = true},
   };
 }

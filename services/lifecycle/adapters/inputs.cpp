@@ -154,7 +154,14 @@ Result<ProcessReportBatch> from_process_reports(const std::string& body) {
   for (const auto& r : reports.reports()) {
     const auto started =
         r.started_at_us() == 0 ? std::nullopt : std::optional(from_micros(r.started_at_us()));
-    ProcessEnded ended{r.reason(), r.exit_code(), r.message(), started, from_micros(r.ended_at_us())};
+    ProcessEnded ended{.reason = r.reason(),
+                       .exit_code = r.exit_code(),
+                       .message = r.message(),
+                       .started_at = started,
+                       .ended_at = from_micros(r.ended_at_us()),
+                       .stdout_bytes = r.stdout_bytes(),
+                       .stderr_bytes = r.stderr_bytes(),
+                       .never_reached = r.never_reached()};
     batch.works.push_back(
         end_process(ProcessUid(r.process_uid()), {reports.machine(), r.epoch(), std::move(ended)}));
   }

@@ -2,6 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <boost/json.hpp>
+#include <memory>
+
+#include "libs/http/client.hpp"
+
 namespace nodus::lifecycle {
 
 using boost::asio::awaitable;
@@ -26,6 +31,26 @@ http::Upstream node_upstream(Api& api, const Sandbox& sandbox, int64_t epoch, st
     return slot_not_running(api, name, status, headers);
   };
   return upstream;
+}
+
+RefuseUnlessKnown refuse_at_node(std::string node_secret) {
+  const auto client = std::make_shared<http::Client>();
+  return [client, secret = std::move(node_secret)](const Sandbox& sandbox,
+                                                   const ProcessAdmitted& process) -> Result<void> {
+    http::ClientRequest request;
+    request.method = "POST";
+    request.url = fmt::format("http://{}/v1/slots/{}/epochs/{}/processes/{}/refuse", sandbox.data_path,
+                              sandbox.uid.str(), process.epoch, process.uid.str());
+    request.headers.set("Authorization", "Bearer " + http::node_token(secret, MachineId(process.machine)));
+    request.headers.set("Content-Type", "application/json");
+    request.body = boost::json::serialize(boost::json::object{{"name", process.name}});
+    request.connect_time = Millis(1'000);
+    request.total_time = Millis(5'000);
+    auto answer = client->call(request);
+    if (!answer) return std::unexpected(std::move(answer.error()));
+    if (answer->status / 100 != 2) return std::unexpected(http::parse_status(*answer));
+    return {};
+  };
 }
 
 awaitable<void> answer_not_yet(Api& api, http::Exchange& exchange, Sandbox sandbox) {

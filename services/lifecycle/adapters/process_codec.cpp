@@ -22,6 +22,9 @@ void put(const ProcessAdmitted& e, pb::ProcessAdmitted* out) {
   for (const auto& argument : e.command) out->add_command(argument);
   out->set_timeout_us(e.timeout.count());
   out->set_at_us(to_micros(e.at));
+  out->set_tty(e.tty);
+  out->set_stdin_open(e.stdin_open);
+  out->set_working_dir(e.working_dir);
 }
 
 ProcessAdmitted admitted_of(const pb::ProcessAdmitted& m) {
@@ -35,7 +38,10 @@ ProcessAdmitted admitted_of(const pb::ProcessAdmitted& m) {
           .name = m.name(),
           .command = {m.command().begin(), m.command().end()},
           .timeout = Micros(m.timeout_us()),
-          .at = from_micros(m.at_us())};
+          .at = from_micros(m.at_us()),
+          .tty = m.tty(),
+          .stdin_open = m.stdin_open(),
+          .working_dir = m.working_dir()};
 }
 
 void put(const ProcessEnded& e, const ProcessUid& uid, pb::ProcessEnded* out) {
@@ -45,11 +51,20 @@ void put(const ProcessEnded& e, const ProcessUid& uid, pb::ProcessEnded* out) {
   out->set_message(e.message);
   out->set_started_at_us(micros_or_zero(e.started_at));
   out->set_ended_at_us(to_micros(e.ended_at));
+  out->set_stdout_bytes(e.stdout_bytes);
+  out->set_stderr_bytes(e.stderr_bytes);
+  out->set_never_reached(e.never_reached);
 }
 
 ProcessEnded ended_of(const pb::ProcessEnded& m) {
-  return {m.reason(), m.exit_code(), m.message(), instant_or_none(m.started_at_us()),
-          from_micros(m.ended_at_us())};
+  return {.reason = m.reason(),
+          .exit_code = m.exit_code(),
+          .message = m.message(),
+          .started_at = instant_or_none(m.started_at_us()),
+          .ended_at = from_micros(m.ended_at_us()),
+          .stdout_bytes = m.stdout_bytes(),
+          .stderr_bytes = m.stderr_bytes(),
+          .never_reached = m.never_reached()};
 }
 
 }  // namespace
@@ -60,6 +75,11 @@ eventlog::Event ProcessCodec::encode(const ProcessEvent& event, const Process& a
     put(*admitted, &m);
     return event_of(m);
   }
+  if (const auto* repeated = std::get_if<ProcessRepeated>(&event)) {
+    pb::ProcessRepeated m;
+    m.set_uid(repeated->uid.str());
+    return event_of(m);
+  }
   pb::ProcessEnded m;
   put(std::get<ProcessEnded>(event), after.admitted.uid, &m);
   return event_of(m);
@@ -68,7 +88,9 @@ eventlog::Event ProcessCodec::encode(const ProcessEvent& event, const Process& a
 Result<ProcessEvent> ProcessCodec::decode(const std::string& type, const std::string& payload) {
   Result<ProcessEvent> out = unknown_type(type);
   (void)(decode_as<pb::ProcessAdmitted>(type, payload, out, [](const auto& m) { return admitted_of(m); }) ||
-         decode_as<pb::ProcessEnded>(type, payload, out, [](const auto& m) { return ended_of(m); }));
+         decode_as<pb::ProcessEnded>(type, payload, out, [](const auto& m) { return ended_of(m); }) ||
+         decode_as<pb::ProcessRepeated>(type, payload, out,
+                                        [](const auto& m) { return ProcessRepeated{ProcessUid(m.uid())}; }));
   return out;
 }
 
@@ -76,13 +98,14 @@ std::string ProcessCodec::encode_state(const Process& p) {
   pb::ProcessState m;
   put(p.admitted, m.mutable_admitted());
   if (p.ended) put(*p.ended, p.admitted.uid, m.mutable_ended());
+  m.set_repeated(p.repeated);
   return m.SerializeAsString();
 }
 
 Result<Process> ProcessCodec::decode_state(const std::string& bytes) {
   auto m = parse<pb::ProcessState>(bytes);
   if (!m) return std::unexpected(std::move(m.error()));
-  Process p{admitted_of(m->admitted()), std::nullopt};
+  Process p{admitted_of(m->admitted()), std::nullopt, m->repeated()};
   if (m->has_ended()) p.ended = ended_of(m->ended());
   return p;
 }

@@ -46,6 +46,8 @@ void write_sandbox_row(pqxx::work& tx, SandboxNote& note) {
   } else if (after.phase == Phase::kDeleted) {
     delete_sandbox_row(tx, note);
     if (!after.spec.env.empty()) tx.exec_params0("DELETE FROM sandbox_env WHERE uid = $1", after.uid.str());
+    tx.exec_params0("INSERT INTO outputs_to_remove (sandbox_uid) VALUES ($1) ON CONFLICT DO NOTHING",
+                    after.uid.str());
   } else if (before.epoch != after.epoch || before.start_open != after.start_open) {
     tx.exec_params0("UPDATE sandboxes SET epoch = $2, released_at_us = $3 WHERE uid = $1", after.uid.str(),
                     after.epoch,
@@ -70,6 +72,18 @@ void project_env(eventlog::Unit& unit, const SandboxUid& uid, const std::string&
   unit.project([uid, sealed](pqxx::work& tx) {
     tx.exec_params0("INSERT INTO sandbox_env (uid, sealed) VALUES ($1, $2)", uid.str(),
                     pqxx::binarystring(sealed));
+  });
+}
+
+void project_release(eventlog::Unit& unit, const Sandbox& before, const ReleaseRecorded& release) {
+  const bool lost = release.failure == "NodeLost" || release.failure == "Crashed";
+  // What the machine says of its commands comes first, if there is a machine left to say it.
+  const Instant over = release.failure == "NodeLost" ? Instant{} : release.at;
+  unit.project([uid = before.uid, epoch = before.epoch, lost, over](pqxx::work& tx) {
+    tx.exec_params0(
+        "UPDATE processes SET over_us = $3, over_reason = $4 "
+        "WHERE sandbox_uid = $1 AND epoch = $2 AND NOT ended",
+        uid.str(), epoch, to_micros(over), lost ? "NodeLost" : "ParentStopped");
   });
 }
 

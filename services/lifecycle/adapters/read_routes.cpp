@@ -51,7 +51,8 @@ Result<ObjectPage> sandbox_page(Api& api, const ProjectId& project, const ListQu
                  [now = api.clock.now()](const SandboxView& view) { return render_sandbox(view, now); });
 }
 Result<ObjectPage> process_page(Api& api, const ProjectId& project, const ListQuery& query) {
-  return page_of(api.catalog.processes(project, query), render_process);
+  return page_of(api.catalog.processes(project, query),
+                 [](const ProcessView& view) { return render_process(view); });
 }
 Result<ObjectPage> event_page(Api& api, const ProjectId& project, const ListQuery& query) {
   return page_of(api.catalog.events(project, query), render_event);
@@ -106,7 +107,13 @@ Result<http::Response> get_sandbox(Api& api, const http::Identity& caller, const
 Result<http::Response> get_process(Api& api, const http::Identity& caller, const http::Request& request) {
   return one_of(api, process_resource(), request,
                 api.catalog.process_view(caller.project, request.params.at("name")),
-                [](const ProcessView& view) { return render_process(view); });
+                [&](const ProcessView& view) {
+                  std::optional<OutputSizes> kept;
+                  const auto& admitted = view.process.admitted;
+                  if (!view.process.ended)
+                    if (const auto sizes = api.outputs.sizes({admitted.sandbox, admitted.uid})) kept = *sizes;
+                  return render_process(view, kept);
+                });
 }
 
 Result<http::Response> get_event(Api& api, const http::Identity& caller, const http::Request& request) {

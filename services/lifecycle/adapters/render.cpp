@@ -1,5 +1,6 @@
 #include "services/lifecycle/adapters/render.hpp"
 
+#include "libs/base/random.hpp"
 #include "libs/config/config.hpp"
 #include "services/lifecycle/adapters/manifest.hpp"
 #include "services/lifecycle/adapters/status.hpp"
@@ -39,7 +40,7 @@ json::object render_sandbox(const SandboxView& view, Instant now) {
                          now)}};
 }
 
-json::object render_process(const ProcessView& view) {
+json::object render_process(const ProcessView& view, const std::optional<OutputSizes>& kept) {
   const Process& p = view.process;
   json::object status{{"phase", p.ended ? "Ended" : "Running"}};
   if (p.ended) {
@@ -48,9 +49,24 @@ json::object render_process(const ProcessView& view) {
     if (!p.ended->message.empty()) status["message"] = p.ended->message;
     if (p.ended->started_at) status["startedAt"] = to_rfc3339(*p.ended->started_at);
     status["endedAt"] = to_rfc3339(p.ended->ended_at);
+    status["output"] = {{"stdoutBytes", p.ended->stdout_bytes}, {"stderrBytes", p.ended->stderr_bytes}};
+  } else if (kept) {
+    status["output"] = {{"stdoutBytes", kept->stdout_bytes}, {"stderrBytes", kept->stderr_bytes}};
   }
   json::array command;
   for (const auto& argument : p.admitted.command) command.emplace_back(argument);
+  json::object spec{{"sandbox", p.admitted.sandbox_name},
+                    {"command", std::move(command)},
+                    {"timeout", config::format_duration(p.admitted.timeout)}};
+  if (p.admitted.tty) spec["tty"] = true;
+  if (p.admitted.stdin_open) spec["stdin"] = true;
+  if (!p.admitted.working_dir.empty()) spec["workingDir"] = p.admitted.working_dir;
+  json::array owners;
+  owners.push_back({{"apiVersion", "nodus.dev/v1"},
+                    {"kind", "Sandbox"},
+                    {"name", p.admitted.sandbox_name},
+                    {"uid", p.admitted.sandbox.str()},
+                    {"controller", true}});
   return {{"apiVersion", "nodus.dev/v1"},
           {"kind", "Process"},
           {"metadata",
@@ -58,11 +74,10 @@ json::object render_process(const ProcessView& view) {
             {"namespace", project_name(p.admitted.project)},
             {"uid", p.admitted.uid.str()},
             {"resourceVersion", std::to_string(view.resource_version)},
-            {"creationTimestamp", to_rfc3339(p.admitted.at)}}},
-          {"spec",
-           {{"sandbox", p.admitted.sandbox_name},
-            {"command", std::move(command)},
-            {"timeout", config::format_duration(p.admitted.timeout)}}},
+            {"creationTimestamp", to_rfc3339(p.admitted.at)},
+            {"labels", {{"nodus.dev/sandbox", p.admitted.sandbox_name}}},
+            {"ownerReferences", std::move(owners)}}},
+          {"spec", std::move(spec)},
           {"status", std::move(status)}};
 }
 
@@ -92,10 +107,14 @@ json::object render_event(const ObjectEvent& e) {
           {"reportingInstance", ""}};
 }
 
-std::string end_frame(const Process& p) {
-  json::object end{
-      {"reason", p.ended->reason}, {"exitCode", p.ended->exit_code}, {"message", p.ended->message}};
-  return json::serialize(json::object{{"end", std::move(end)}, {"process", p.admitted.name}}) + "\n";
+std::string frame_line(const OutputFrame& frame) {
+  return std::string("{\"stream\":\"") + (frame.stream == 1 ? "stdout" : "stderr") +
+         "\",\"offset\":" + std::to_string(frame.offset) + ",\"data\":\"" + to_base64(frame.data) + "\"}\n";
+}
+
+std::string end_line(const StreamEnd& end, const std::string& process) {
+  json::object said{{"reason", end.reason}, {"exitCode", end.exit_code}, {"message", end.message}};
+  return json::serialize(json::object{{"end", std::move(said)}, {"process", process}}) + "\n";
 }
 
 }  // namespace nodus::lifecycle

@@ -10,6 +10,7 @@ namespace nodus::lifecycle {
 namespace {
 
 constexpr int kNameAttempts = 8;
+constexpr int kAdmitAttempts = 64;  // of one key, while none reached a machine
 
 bool raises_cap(const SandboxSpec& existing, const SandboxSpec& requested) {
   return requested.max_cost && (!existing.max_cost || *requested.max_cost > *existing.max_cost);
@@ -202,30 +203,46 @@ Result<Sandbox> Sandboxes::raise_max_cost(const Sandbox& sandbox, Money max_cost
   return change(sandbox, RaiseMaxCost{max_cost});
 }
 
-Result<Admission> Sandboxes::admit(const Sandbox& sandbox, const NewProcess& process) {
-  auto now = context(sandbox.org);
-  if (!now) return std::unexpected(std::move(now.error()));
+Result<Process> Sandboxes::admit_once(const Sandbox& sandbox, const NewProcess& process,
+                                      const SandboxContext& now, int attempt) {
   ProcessAdmitted admitted;
   admitted.uid = ProcessUid(random_uuid());
   admitted.command = process.command;
   admitted.timeout = process.timeout;
-  admitted.at = now->now;
+  admitted.at = now.now;
+  admitted.tty = process.tty;
+  admitted.stdin_open = process.stdin_open;
+  admitted.working_dir = process.working_dir;
+  const std::string scope = attempt == 1 ? "exec/" : "exec." + std::to_string(attempt) + "/";
   const std::string key =
-      process.idempotency_key.empty() ? "" : "exec/" + sandbox.uid.str() + "/" + process.idempotency_key;
+      process.idempotency_key.empty() ? "" : scope + sandbox.uid.str() + "/" + process.idempotency_key;
+  const ProcessUid ours = admitted.uid;
   auto answer = batcher_.run(
-      admit_process(sandbox.uid, std::move(admitted), *now, key, key.empty() ? "" : process.input_hash));
-  if (answer) {
-    auto state = ProcessCodec::decode_state(*answer);
-    if (!state) return std::unexpected(std::move(state.error()));
-    auto current = catalog_.process(state->admitted.uid);
-    if (!current) return std::unexpected(std::move(current.error()));
+      admit_process(sandbox.uid, std::move(admitted), now, key, key.empty() ? "" : process.input_hash));
+  if (!answer) return std::unexpected(std::move(answer.error()));
+  auto state = ProcessCodec::decode_state(*answer);
+  if (!state || state->admitted.uid == ours) return state;
+  auto current = batcher_.run(change_process(state->admitted.uid, RepeatProcess{}));
+  if (!current) return std::unexpected(std::move(current.error()));
+  return ProcessCodec::decode_state(*current);
+}
+
+Result<Admission> Sandboxes::admit(const Sandbox& sandbox, const NewProcess& process) {
+  auto now = context(sandbox.org);
+  if (!now) return std::unexpected(std::move(now.error()));
+  auto admitted = admit_once(sandbox, process, *now, 1);
+  for (int attempt = 2; admitted && admitted->ended && admitted->ended->never_reached; ++attempt) {
+    if (attempt > kAdmitAttempts) break;  // its end is the answer
+    admitted = admit_once(sandbox, process, *now, attempt);
+  }
+  if (admitted) {
     auto owner = catalog_.sandbox(sandbox.uid);  // its slot may have changed since the caller looked
     if (!owner) return std::unexpected(std::move(owner.error()));
     auto env = env_of(*owner);
     if (!env) return std::unexpected(std::move(env.error()));
-    return Admission{std::move(*owner), std::move(*current), std::move(*env)};
+    return Admission{std::move(*owner), std::move(*admitted), std::move(*env)};
   }
-  if (answer.error().reason != "SandboxNotRunning") return std::unexpected(std::move(answer.error()));
+  if (admitted.error().reason != "SandboxNotRunning") return std::unexpected(std::move(admitted.error()));
   auto after = trigger(sandbox, Trigger::kCommand);
   if (!after) return std::unexpected(std::move(after.error()));
   return Admission{std::move(*after), std::nullopt, {}};
@@ -236,6 +253,11 @@ Result<std::map<std::string, std::string>> Sandboxes::env_of(const Sandbox& sand
   auto sealed = catalog_.sealed_env(sandbox.uid);
   if (!sealed) return std::unexpected(std::move(sealed.error()));
   return environment_.open(sandbox.uid, *sealed);
+}
+
+void Sandboxes::abandon(const Process& process, const std::string& message) {
+  // When this cannot be recorded the machine is asked later, which ends it as well.
+  (void)batcher_.run(change_process(process.admitted.uid, AbandonProcess{message, clock_.now()}));
 }
 
 Result<std::optional<Error>> Sandboxes::refusal(const Sandbox& sandbox) {

@@ -33,6 +33,9 @@ struct Created {
 struct NewProcess {
   std::vector<std::string> command;
   Micros timeout{std::chrono::minutes(10)};
+  bool tty = false;
+  bool stdin_open = false;  // input comes over a stream
+  std::string working_dir;  // empty: the Sandbox's
   std::string idempotency_key;
   std::string input_hash;
 };
@@ -81,17 +84,22 @@ class Sandboxes {
   // which `run` starts or stops when it is given. Invalid, with a cause for each other field. The value "***"
   // of a variable is the one that it has.
   Result<Sandbox> replace(const Sandbox& existing, const NewSandbox& wanted, std::optional<bool> run);
+  // With a key that was used before: the Process of then, unless that one never reached a machine.
   Result<Admission> admit(const Sandbox& sandbox, const NewProcess& process);
   // The values of spec.env; names and digests are in the spec.
   Result<std::map<std::string, std::string>> env_of(const Sandbox& sandbox);
   // Of a body that may hold secrets, for NewSandbox and NewProcess.
   std::string input_hash(const std::string& body) { return environment_.input_hash(body); }
+  // Its only request could not hand it to its machine: it ends StartFailed, and never starts.
+  void abandon(const Process& process, const std::string& message);
   // Still refused, as a trigger would be told now?
   Result<std::optional<Error>> refusal(const Sandbox& sandbox);
 
  private:
   // Conflict/NameMoved: the name is not free, or no longer `last_holder`'s.
   Result<Created> create_new(const NewSandbox& wanted, const SandboxUid& last_holder);
+  Result<Process> admit_once(const Sandbox& sandbox, const NewProcess& process, const SandboxContext& now,
+                             int attempt);
   Result<Created> reconnect(const Sandbox& existing, const NewSandbox& wanted);
   Result<Sandbox> change(const Sandbox& sandbox, SandboxCommand command);
   Result<std::string> run(eventlog::Work work, const SandboxUid& uid);

@@ -26,6 +26,9 @@ Result<Sandbox> apply_sandbox(eventlog::Unit& unit, const SandboxUid& uid, const
   if (step->events.empty()) return std::move(step->after);
   project_sandbox(unit, step->before, step->after);
   add_events_of(unit, step->after, step->events);
+  for (const auto& event : step->events)
+    if (const auto* release = std::get_if<ReleaseRecorded>(&event))
+      project_release(unit, step->before, *release);
   return std::move(step->after);
 }
 
@@ -67,7 +70,7 @@ eventlog::Work start_sandbox(const OrgId& org, const SandboxUid& uid, TriggerSta
           }};
 }
 
-eventlog::Work end_process(const ProcessUid& uid, EndProcess command) {
+eventlog::Work change_process(const ProcessUid& uid, ProcessCommand command) {
   return {.key = "",
           .input_hash = "",
           .streams = {process_stream(uid)},

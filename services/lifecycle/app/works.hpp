@@ -18,13 +18,18 @@ std::string name_stream(const ProjectId& project, const std::string& name);
 void project_sandbox(eventlog::Unit& unit, const Sandbox& before, const Sandbox& after);
 void project_env(eventlog::Unit& unit, const SandboxUid& uid, const std::string& sealed);
 void project_process(eventlog::Unit& unit, const Process& before, const Process& after);
+// The start is over: its Processes that have not ended are marked, and end soon (app/process_keeper.hpp).
+void project_release(eventlog::Unit& unit, const Sandbox& before, const ReleaseRecorded& release);
 
 // The answer is the encoded state after it.
 eventlog::Work change_sandbox(const SandboxUid& uid, SandboxCommand command, SandboxContext context);
 // A trigger. Also Forbidden/QuotaExceeded, Forbidden/OrganizationSuspended.
 eventlog::Work start_sandbox(const OrgId& org, const SandboxUid& uid, TriggerStart command,
                              SandboxContext context, Quotas quotas);
-eventlog::Work end_process(const ProcessUid& uid, EndProcess command);
+eventlog::Work change_process(const ProcessUid& uid, ProcessCommand command);
+inline eventlog::Work end_process(const ProcessUid& uid, EndProcess command) {
+  return change_process(uid, std::move(command));
+}
 
 // Takes the name (which `expected_holder`, gone or empty, had) and creates the Sandbox. Conflict/NameMoved:
 // look again. `sealed_env`: the values of spec.env, kept beside the log until the Sandbox is gone.

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "libs/eventlog/postgres_log.hpp"
 #include "services/lifecycle/adapters/changes.hpp"
 #include "services/lifecycle/adapters/codec.hpp"
@@ -15,18 +13,6 @@
 #include "tests/support/postgres_fixture.hpp"
 
 namespace nodus::lifecycle {
-
-// The schema: event log, inbox, and the steps of sqitch.plan after them, in its order.
-inline std::vector<std::string> lifecycle_schema() {
-  std::vector<std::string> files{"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql"};
-  std::ifstream plan(NODUS_SOURCE_DIR "/migrations/lifecycle/sqitch.plan");
-  for (std::string line; std::getline(plan, line);) {
-    const std::string step = line.substr(0, line.find(' '));
-    if (line.starts_with("0") && !line.starts_with("0001") && !line.starts_with("0002"))
-      files.push_back("migrations/lifecycle/deploy/" + step + ".sql");
-  }
-  return files;
-}
 
 class OneImage final : public Images {
  public:
@@ -39,7 +25,7 @@ class OneImage final : public Images {
 class Lifecycle : public ::testing::Test {
  protected:
   Lifecycle()
-      : pool_({.url = test::fresh_database(lifecycle_schema(), "lifecycle"),
+      : pool_({.url = test::fresh_database(test::migrations_of("lifecycle"), "lifecycle"),
                .schema = "lifecycle",
                .application_name = "test"},
               16),

@@ -7,7 +7,6 @@
 
 #include "libs/base/random.hpp"
 #include "libs/eventlog/aggregate.hpp"
-#include "services/lifecycle/app/upkeep.hpp"
 #include "tests/integration/lifecycle/lifecycle_fixture.hpp"
 
 namespace nodus::lifecycle {
@@ -60,30 +59,6 @@ TEST_F(Lifecycle, ACommandWakesAStoppedSandbox) {
   EXPECT_FALSE(admission->process.has_value());
   EXPECT_EQ(admission->sandbox.phase, Phase::kPending);
   EXPECT_EQ(admission->sandbox.start, 2);
-}
-
-TEST_F(Lifecycle, OrphanedProcessesEnd) {
-  const auto sandbox = make_running("a");
-  const auto admission = sandboxes_.admit(sandbox, {.command = {"sleep", "1000"}});
-  change(sandbox, RecordRelease{{.start = 1,
-                                 .stop_reason = StopReason::kNone,
-                                 .failure = "Crashed",
-                                 .message = "",
-                                 .restore_point = {},
-                                 .at = clock_.now()}});
-  Upkeep upkeep(batcher_, pool_, clock_, {.poll = Millis(5), .orphan_grace = Seconds(30)});
-  const auto wait_for = [](const std::function<bool()>& condition) {
-    const SystemClock real;
-    const auto end = real.boot() + Seconds(20);
-    while (!condition() && real.boot() < end) std::this_thread::yield();
-    return condition();
-  };
-  const auto uid = admission->process->admitted.uid;
-  EXPECT_TRUE(wait_for([&] {
-    clock_.advance(Seconds(1));
-    return catalog_.process(uid)->ended.has_value();
-  }));
-  EXPECT_EQ(catalog_.process(uid)->ended->reason, "ParentStopped");
 }
 
 TEST_F(Lifecycle, ARebuildFromEventsGivesTheHeadRow) {
