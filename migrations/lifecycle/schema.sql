@@ -419,6 +419,7 @@ CREATE TABLE lifecycle.organizations (
 );
 
 ALTER TABLE lifecycle.organizations OWNER TO lifecycle;
+
 CREATE TABLE lifecycle.outputs_to_remove (
     sandbox_uid text NOT NULL COLLATE pg_catalog."C"
 );
@@ -611,6 +612,7 @@ ALTER TABLE ONLY lifecycle.object_events
 
 ALTER TABLE ONLY lifecycle.organizations
     ADD CONSTRAINT organizations_pkey PRIMARY KEY (org);
+
 ALTER TABLE ONLY lifecycle.outputs_to_remove
     ADD CONSTRAINT outputs_to_remove_pkey PRIMARY KEY (sandbox_uid);
 
