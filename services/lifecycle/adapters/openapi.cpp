@@ -17,8 +17,6 @@ json::object type_of(const Field& field) {
   switch (field.type) {
     case T::kObject:
       return {{"type", "object"}};
-    case T::kBoolean:
-      return {{"type", "boolean"}};
     case T::kInteger:
       return {{"type", "integer"}, {"format", "int64"}};
     case T::kBoolean:
