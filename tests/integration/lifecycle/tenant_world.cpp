@@ -31,6 +31,13 @@ ApiOptions api_options(const WorldOptions& options) {
 
 }  // namespace
 
+TenantWorld::Outputs::Outputs() {
+  std::string name = (std::filesystem::temp_directory_path() / "nodus-outputs-XXXXXX").native();
+  EXPECT_NE(mkdtemp(name.data()), nullptr);
+  directory = name;
+  store = std::move(*make_directory_output_store(directory, {}));
+}
+
 TenantWorld::TenantWorld(const WorldOptions& options)
     : environment(*SealedEnvironment::make(std::string(64, '1'))),
       pool(fresh_schema(), 24),
@@ -45,7 +52,7 @@ TenantWorld::TenantWorld(const WorldOptions& options)
       open_streams(keys),
       keeper(batcher, pool, clock, open_streams),
       feed(catalog, waiters, {}),
-      api{sandboxes, catalog, keys,   batcher, feed,         waiters,
+      api{sandboxes, catalog, keys,   batcher, feed,         *outputs.store,      waiters,
           clock,     tenants, limits, audit,   open_streams, api_options(options)},
       server_({.listen = "127.0.0.1:0", .io_threads = 2, .workers = 8}) {
   EXPECT_TRUE(eventlog::ensure_ranges(pool).has_value());

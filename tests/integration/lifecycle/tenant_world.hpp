@@ -2,6 +2,7 @@
 // service is there, so a start stays Pending.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "services/lifecycle/adapters/api.hpp"
 #include "services/lifecycle/adapters/audit.hpp"
 #include "services/lifecycle/adapters/change_feed.hpp"
+#include "services/lifecycle/adapters/directory_output_store.hpp"
 #include "services/lifecycle/adapters/environment.hpp"
 #include "services/lifecycle/adapters/limits.hpp"
 #include "services/lifecycle/adapters/open_streams.hpp"
@@ -55,6 +57,12 @@ class TenantWorld {
   ManualClock clock;
   AnyImage images;
   SealedEnvironment environment;
+  struct Outputs {  // gone with the world
+    Outputs();
+    ~Outputs() { std::filesystem::remove_all(directory); }
+    std::filesystem::path directory;
+    std::unique_ptr<OutputStore> store;
+  } outputs;
   pg::Pool pool;
   std::unique_ptr<eventlog::EventLog> log;
   eventlog::Batcher batcher;
