@@ -7,7 +7,7 @@ namespace nodus::http {
 
 namespace {
 
-constexpr size_t kMaxParameters = 100;
+constexpr size_t kMaxParameters = 1'500;  // a command line of 1,024 words and its 256 variables
 
 std::unexpected<Error> malformed(std::string message) {
   return fail(Code::kBadRequest, "MalformedRequest", std::move(message));
@@ -61,6 +61,7 @@ Result<void> read_path(std::string_view path, ParsedTarget& parsed) {
     return malformed("The request target does not begin with a slash.");
   path.remove_prefix(1);
   // One slash at the end means nothing: Kubernetes' clients ask for "/apis/".
+  if (path.ends_with("//")) return malformed("The path has an empty segment.");
   if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   while (!path.empty()) {
     const size_t slash = path.find('/');
@@ -85,7 +86,8 @@ Result<void> read_query(std::string_view query, ParsedTarget& parsed) {
     const std::string_view item = query.substr(0, end);
     query = end == std::string_view::npos ? "" : query.substr(end + 1);
     if (item.empty()) continue;
-    if (parsed.query.size() >= kMaxParameters) return malformed("There are more than 100 query parameters.");
+    if (parsed.query.size() >= kMaxParameters)
+      return malformed("There are more than 1,500 query parameters.");
     const size_t equals = item.find('=');
     const auto name = unescape(item.substr(0, equals), true);
     const auto value = unescape(equals == std::string_view::npos ? "" : item.substr(equals + 1), true);

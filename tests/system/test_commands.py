@@ -113,7 +113,7 @@ def test_signal(stack):
     status, _, body = stack.call("POST", f"processes/{name}/signal", {"signal": "SIGUSR1"})
     assert status == 200, body
     assert ended(stack, name)["status"]["exitCode"] == 7
-    assert log(stack, name) == b"ready\ncaught\n"
+    assert log(stack, name).endswith(b"caught\n")
     status, _, body = stack.call("POST", f"processes/{name}/signal", {"signal": "SIGUSR1"})
     assert (status, body["reason"]) == (409, "ProcessEnded"), body
     for bad in ({"signal": "SIGNOT"}, {"signal": 9}, {}, {"signal": "SIGINT", "x": 1}):
@@ -179,12 +179,13 @@ def test_a_whole_result_has_a_bound(stack):
     ("command=x&tty=maybe", {"tty"}), ("command=x&nothing=1", {"nothing"}), ("command=x&tty=true", {"tty"}),
     ("command=x&offset=-1", {"offset"}),
     ("&".join(["command=x"] * 1025), {"command"}), ("&".join(f"env=K{i}%3Dv" for i in range(257)) + "&command=x", {"env"}),
-])
+], ids=lambda value: value[:24] if isinstance(value, str) else "")
 def test_bad_queries(stack, query, fields):
-    before = stack.call("GET", "processes?sandbox=c&limit=1")[2]["items"]
+    before = [item["metadata"]["name"] for item in stack.call("GET", "processes?sandbox=c")[2]["items"]]
     status, _, body = stack.call("POST", "sandboxes/c/exec?" + query, b"", headers={"Content-Type": "application/octet-stream"})
     assert status == 422 and {cause["field"] for cause in body["details"]["causes"]} == fields, body
-    assert stack.call("GET", "processes?sandbox=c&limit=1")[2]["items"] == before, "nothing was admitted"
+    after = [item["metadata"]["name"] for item in stack.call("GET", "processes?sandbox=c")[2]["items"]]
+    assert after == before, "nothing was admitted"
 
 
 def test_a_long_command_line_in_a_query(stack):

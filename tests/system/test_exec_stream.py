@@ -97,11 +97,20 @@ def test_input_and_its_end(stack):
 def test_a_terminal(stack):
     connection = opened(stack, "sh", stdin=True, tty=True, extra=[("rows", 30), ("cols", 90)])
     connection.write_stdin("stty size; tty\n")
+    seen = []
+
+    def first_size():  # as it was opened, before the resize
+        connection.update(timeout=1)
+        seen.append(connection.read_stdout() if connection.peek_stdout() else "")
+        return "30 90" in "".join(seen)
+
+    wait_until(first_size, 30, "the size that the terminal was opened with")
     connection.write_channel(RESIZE_CHANNEL, json.dumps({"Width": 101, "Height": 41}))
     connection.write_stdin("stty size\n")
     connection.write_stdin("exit 6\n")
     out, _, status = finish(connection)
-    assert "30 90" in out and "41 101" in out and "/dev/pts/" in out, out
+    out = "".join(seen) + out
+    assert "41 101" in out and "/dev/pts/" in out, out
     assert status["details"]["causes"][0]["message"] == "6"
     found = stack.call("GET", f"processes/{status['details']['process']}")[2]
     assert found["spec"]["tty"] is True and found["spec"]["timeout"] == "24h"

@@ -70,6 +70,8 @@ TEST(Service, AKillWhileAllIsUnderWayLosesAndDoublesNothing) {
   for (int i = 0; i < kCount; ++i) s.request_start(uid(i));
   s.kill();
   s.start();
+  for (int i = 0; i < kCount; ++i)
+    ASSERT_TRUE(s.reaches(uid(i), "SlotOffered")) << i;  // what metering answers
   for (int i = 0; i < kCount; ++i) s.fund(uid(i));
   s.kill();
   s.start();

@@ -191,9 +191,9 @@ TEST(Fields, WhatIsRenderedIsInTheTable) {
     }
   Process process;
   process.admitted.command = {"true"};
-  walk(render_process({process, 1}), "", paths(process_fields(), false), {});
+  walk(render_process({process, 1}), "", paths(process_fields(), false), {"metadata.labels"});
   process.ended = ProcessEnded{"NonZeroExit", 1, "m", Instant(), Instant()};
-  walk(render_process({process, 1}), "", paths(process_fields(), false), {});
+  walk(render_process({process, 1}), "", paths(process_fields(), false), {"metadata.labels"});
   walk(render_event({}), "", paths(event_fields(), false), {});
 }
 
