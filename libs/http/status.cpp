@@ -8,6 +8,7 @@
 #include "libs/base/random.hpp"
 #include "libs/http/client.hpp"
 #include "libs/http/message.hpp"
+#include "libs/http/websocket_frame.hpp"
 #include "libs/telemetry/log.hpp"
 
 namespace nodus::http {
@@ -100,6 +101,21 @@ void read_details(json_lib::object details, Error& error) {
   if (!details.empty()) error.details_json = json_lib::serialize(details);
 }
 
+// A message may repeat what a client sent, and a client may send any bytes: JSON is UTF-8.
+std::string well_formed(const std::string& text) {
+  if (websocket::valid_utf8(text)) return text;
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const auto first = static_cast<unsigned char>(text[at]);
+    const size_t size = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    const auto character = std::string_view(text).substr(at, size);
+    const bool good = character.size() == size && websocket::valid_utf8(character);
+    out += good ? character : "\xef\xbf\xbd";
+    at += good ? size : 1;
+  }
+  return out;
+}
+
 }  // namespace
 
 Response status(const Error& error) {
@@ -123,7 +139,7 @@ Response status(const Error& error) {
                         {"status", "Failure"}, {"message", shown.message}, {"reason", shown.reason}};
   body["details"] = details_of(shown);
   body["code"] = code;
-  Response response = json(code, json_lib::serialize(body) + "\n");
+  Response response = json(code, well_formed(json_lib::serialize(body)) + "\n");
   if (shown.retry_after_s) response.headers.set("Retry-After", fmt::to_string(*shown.retry_after_s));
   if (code == 401) response.headers.set("WWW-Authenticate", "Bearer");
   return response;

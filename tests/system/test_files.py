@@ -100,10 +100,13 @@ def test_refusals(stack):
     assert "x" not in [item["name"] for item in listed["items"]]
 
 
-def test_413_comes_before_the_body(stack):
+def test_413_comes_before_the_body(stack, tmp_path):
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(99_999_999)
     done = subprocess.run(
         ["curl", "-sv", "-X", "PUT", "-H", f"Authorization: Bearer {stack.env['NODUS_API_KEY']}", "-H",
-         "Expect: 100-continue", "-H", "Content-Length: 99999999", "-T", "/dev/zero",
+         "Expect: 100-continue", "-T", large,
          f"{stack.env['NODUS_API']}/{url('/workspace/x')}"], capture_output=True, text=True, timeout=30)
     assert "HTTP/1.1 413" in done.stderr and "100 Continue" not in done.stderr, done.stderr
     assert "FileTooLarge" in done.stdout

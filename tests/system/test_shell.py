@@ -38,9 +38,10 @@ def test_a_new_name_makes_the_sandbox_and_an_old_one_opens_it_again(shells, term
     shown = terminal.lines()
     at = shown.index("sandbox/dev created")
     assert shown[at + 1] == "sandboxes/dev is starting; waiting for it", shown
-    terminal.see("/workspace")  # the prompt of bash
+    terminal.see("$ ")  # the prompt of bash
     terminal.type("pwd; echo kept > file; id -u | grep -qx 0 || echo not-root; tty")
     terminal.see("not-root")
+    terminal.see("/workspace")
     terminal.see("/dev/pts/")
     terminal.type("exit 7")
     assert terminal.ended() == 7

@@ -63,6 +63,11 @@ TEST(Server, MethodNotAllowedNamesTheMethods) {
   EXPECT_EQ(body.at("reason"), "MethodNotAllowed");
 }
 
+TEST(Server, AStatusIsUtf8WhateverItRepeats) {
+  const auto response = status({Code::kBadRequest, "BadRequest", "x\xdb\xffy", {}, {}, {}});
+  EXPECT_NE(response.body.find("x\xef\xbf\xbd\xef\xbf\xbdy"), std::string::npos) << response.body;
+}
+
 TEST(Server, StatusHasCausesAndDetails) {
   Error error{Code::kTooManyRequests,        "Slow", "Slow down.",
               {{"spec.x", "Bad", "is bad"}}, 7,      R"({"diff":{"a":1}})"};
