@@ -35,9 +35,11 @@ json::object render_sandbox(const SandboxView& view, Instant now) {
           {"kind", "Sandbox"},
           {"metadata", std::move(metadata)},
           {"spec", render_spec(s.spec, s.wants_running)},
-          {"status",
-           render_status(s, {.busy = view.busy || s.machine_busy, .last_activity = {}, .awake_because = ""},
-                         now)}};
+          {"status", render_status(s,
+                                   {.busy = view.busy || s.machine_busy,
+                                    .last_activity = {},
+                                    .awake_because = view.busy ? "" : s.awake_because},
+                                   now)}};
 }
 
 json::object render_process(const ProcessView& view, const std::optional<OutputSizes>& kept) {
