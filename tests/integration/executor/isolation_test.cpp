@@ -167,7 +167,8 @@ TEST_P(Isolation, TheDiskEndsAtItsQuota) {
 
 TEST_P(Isolation, ProcessesAreLimited) {
   if (gvisor())
-    GTEST_SKIP() << "there the helper limits each command: HelperTest.StaysAnswerableUnderAForkBomb";
+    GTEST_SKIP() << "the helper limits its commands, and this runs beside it: see "
+                    "HelperTest.StaysAnswerableUnderAForkBomb";
   node_.start(order_);
   const auto bomb = exec(
       "i=0; while [ $i -lt 400 ]; do sleep 30 & i=$((i+1)); done 2>&1 | head -1; pgrep sleep | wc -l; pkill "

@@ -30,6 +30,13 @@ TEST(OciSpec, LimitsAreTheShape) {
   EXPECT_EQ(spec(false).at("linux").at("resources").at("pids").at("limit"), 256);
 }
 
+TEST(OciSpec, TheHelperIsToldTheLimitOfProcessesUnderGvisor) {
+  const auto gvisor = spec(true).at("process").at("args").as_array();
+  ASSERT_EQ(gvisor.size(), 3u);
+  EXPECT_EQ(gvisor[2], "256");
+  EXPECT_EQ(spec(false).at("process").at("args").as_array().size(), 2u);  // there the cgroup counts
+}
+
 TEST(OciSpec, NothingIsGained) {
   for (const bool gvisor : {true, false}) {
     const auto process = spec(gvisor).at("process");
