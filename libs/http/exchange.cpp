@@ -109,7 +109,7 @@ Result<void> ServerExchange::sent(Io io) {
 
 asio::awaitable<void> ServerExchange::respond(Response response) {
   CHECK(status_ == 0, "{} {} was answered twice", request_.method, request_.target);
-  status_ = response.status;
+  set_status(response.status);
   if (broken_) co_return;
   close_ = close_needed();
   AnswerHead head{.status = response.status, .length = response.body.size(), .close = close_, .upgrade = ""};
@@ -125,7 +125,7 @@ asio::awaitable<void> ServerExchange::respond(Response response) {
 
 asio::awaitable<Result<void>> ServerExchange::begin(int status, Headers headers) {
   CHECK(status_ == 0, "{} {} was answered twice", request_.method, request_.target);
-  status_ = status;
+  set_status(status);
   if (broken_) co_return client_left();
   if (const auto length = headers.get("Content-Length")) {
     uint64_t bytes = 0;

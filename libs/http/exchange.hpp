@@ -46,6 +46,10 @@ class ServerExchange final : public Exchange {
  private:
   friend class ProxyRun;
   boost::asio::awaitable<void> continue_if_expected();
+  void set_status(int status) {
+    status_ = status;
+    answering(status);
+  }
   bool close_needed() const;
   std::unexpected<Error> body_error(BodyFault fault);
   Result<void> sent(Io io);  // what came of a write

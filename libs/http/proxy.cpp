@@ -241,7 +241,7 @@ asio::awaitable<bool> ProxyRun::send_answer_head(const ParsedAnswer& answer) {
                   .upgrade = answer.status == 101 ? answer.headers.get("Upgrade").value_or("") : ""};
   if (answer.framing == Framing::kLength) head.length = answer.length;
   answer_begun_ = true;
-  exchange_.status_ = answer.status;
+  exchange_.set_status(answer.status);
   const std::string text = write_answer_head(head, answer.headers);
   const bool sent = co_await client_.write(text, kNoDeadline) == Io::kOk;
   touch();

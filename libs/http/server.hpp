@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "libs/base/clock.hpp"
 #include "libs/http/message.hpp"
@@ -98,8 +99,18 @@ class Exchange {
   void annotate(std::string object) { about_ = std::move(object); }
   const std::string& about() const { return about_; }
 
+  // Called once with the answer's status (101: a WebSocket), before the first byte of it is sent: what must
+  // be written down before the client can know.
+  void before_answer(std::function<void(int status)> hook) { before_answer_ = std::move(hook); }
+
+ protected:
+  void answering(int status) {
+    if (auto hook = std::exchange(before_answer_, nullptr)) hook(status);
+  }
+
  private:
   std::string about_;
+  std::function<void(int status)> before_answer_;
 };
 
 // Wakes coroutines that wait for something to happen to a key (a Sandbox, a machine). Thread-safe; `wait` is

@@ -122,7 +122,7 @@ asio::awaitable<Result<std::unique_ptr<WebSocket>>> ServerExchange::upgrade(WebS
     co_await respond(std::move(refused));
     co_return std::unexpected(handshake.error());
   }
-  status_ = 101;
+  set_status(101);
   close_ = true;
   finished_ = true;  // as an HTTP answer
   Headers headers = options.headers;

@@ -55,6 +55,9 @@ class Call {
  public:
   Call(Api& api, const PublicRoute& row, http::Exchange& exchange)
       : api_(api), row_(row), exchange_(exchange), at_(api.clock.now()) {}
+  ~Call() { exchange_.before_answer(nullptr); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
 
   // The verdict, from memory alone; nothing: ask admit() on a worker.
   std::optional<Result<void>> admit_now() {
@@ -69,11 +72,19 @@ class Call {
   Result<void> admit() { return *advance(true); }
   const http::Identity& identity() const { return identity_; }
 
-  // Once, at the end.
-  void write_down(const Result<void>& verdict, const std::string& made) const;
-  // A stream may last for hours: that it began is written down too.
-  void write_begun() const {
-    if (audited()) add_record(0, "", false, exchange_.about());
+  // What came of it is in the audit log before the client can know: written when the answer begins, or in
+  // conclude() when there is none. A stream that may last for hours has a row when it begins and one when it
+  // ends.
+  void decided(const Result<void>& verdict) {
+    verdict_ = &verdict;
+    if (!row_.lasting || !verdict)
+      exchange_.before_answer([this](int status) { write_down(status); });
+    else if (audited())
+      add_record(0, "", false);
+  }
+  void conclude() {
+    exchange_.before_answer(nullptr);
+    if (verdict_ != nullptr) write_down(exchange_.status());
   }
 
  private:
@@ -85,7 +96,8 @@ class Call {
     const auto it = params.find(name);
     return it == params.end() ? nullptr : &it->second;
   }
-  void add_record(int status, const std::string& reason, bool refusal, const std::string& object) const;
+  void write_down(int status);
+  void add_record(int status, const std::string& reason, bool refusal) const;
 
   Api& api_;
   const PublicRoute& row_;
@@ -94,6 +106,7 @@ class Call {
   std::optional<KeyHolder> holder_;
   http::Identity identity_;
   Limits::Open open_;
+  const Result<void>* verdict_ = nullptr;  // until it is written down
 };
 
 std::optional<Result<void>> Call::advance(bool may_block) {
@@ -153,7 +166,7 @@ Result<void> Call::judge() const {
   return {};
 }
 
-void Call::add_record(int status, const std::string& reason, bool refusal, const std::string& object) const {
+void Call::add_record(int status, const std::string& reason, bool refusal) const {
   if (refusal && !api_.audit.room()) return counters().unwritten.add();
   const auto* project = param("project");
   const auto* name = param("name");
@@ -166,19 +179,19 @@ void Call::add_record(int status, const std::string& reason, bool refusal, const
                   .project = project ? *project : "",
                   .method = exchange_.request().method,
                   .route = row_.name,
-                  .object = name ? *name : object,
+                  .object = name ? *name : exchange_.about(),
                   .status = status,
                   .reason = reason,
                   .peer = exchange_.request().peer});
 }
 
-void Call::write_down(const Result<void>& verdict, const std::string& made) const {
+void Call::write_down(int status) {
+  const Result<void>& verdict = *std::exchange(verdict_, nullptr);
   if (!holder_) return;  // a stranger, or beyond the limits: counted
-  const std::string& object = made.empty() ? exchange_.about() : made;
-  if (verdict && audited()) add_record(exchange_.status(), "", false, object);
+  if (verdict && audited()) add_record(status, "", false);
   // Whoever tried what is not theirs is known also when they only wanted to read.
   if (!verdict && !retryable(verdict.error().code))
-    add_record(http_status(verdict.error().code), verdict.error().reason, true, object);
+    add_record(http_status(verdict.error().code), verdict.error().reason, true);
 }
 
 Result<http::Response> run_plain(Api& api, const PublicRoute& row, const http::Identity& caller,
@@ -231,31 +244,31 @@ awaitable<void> serve_plain(Api& api, const PublicRoute& row, http::Exchange& ex
     }
   }
   const auto answered = answer(std::move(response));
-  const std::string made = name_of_made(exchange.request(), answered);
+  if (const auto made = name_of_made(exchange.request(), answered); !made.empty()) exchange.annotate(made);
+  if (verdict) call.decided(*verdict);
   co_await exchange.respond(answered);
-  if (verdict) call.write_down(*verdict, made);
+  call.conclude();
 }
 
 awaitable<void> serve_stream(Api& api, const PublicRoute& row, http::Exchange& exchange) {
   Call call(api, row, exchange);
   auto verdict = call.admit_now();
   if (!verdict) verdict = co_await blocking<void>(exchange, [&] { return call.admit(); });
+  call.decided(*verdict);
   if (!*verdict) {
     co_await exchange.respond(http::status(verdict->error()));
-    call.write_down(*verdict, "");
-    co_return;
+    co_return call.conclude();
   }
   const OpenStreams::Entry open(
       api.open_streams,
       api.open_streams.add(exchange.request().headers.get("Authorization").value_or(""), exchange.cutter()));
-  if (row.lasting) call.write_begun();
   std::exception_ptr fault;
   try {
     co_await row.stream(api, call.identity(), exchange);
   } catch (...) {
     fault = std::current_exception();  // the server answers it
   }
-  call.write_down(*verdict, "");
+  call.conclude();
   if (fault) std::rethrow_exception(fault);
 }
 

@@ -234,60 +234,6 @@ TEST(Server, ConnectionsBeyondTheLimitGetTheir503) {
   for (Raw* client : {&first, &second}) EXPECT_EQ(client->read_answer().status, 200);
 }
 
-TEST(Server, StreamsBothWays) {
-  TestServer host;
-  host.stream("POST", "/count", [](Exchange& exchange) -> Task<> {
-    size_t total = 0;
-    while (true) {
-      auto part = co_await exchange.read_some();
-      if (!part) co_return co_await exchange.respond(status(part.error()));
-      if (part->empty()) break;
-      total += part->size();
-    }
-    co_await exchange.begin(200, {});
-    for (const char* piece : {"total ", "is "}) co_await exchange.write(piece);
-    co_await exchange.write(std::to_string(total));
-    co_await exchange.finish();
-  });
-  Raw client(host.start());
-  const std::string body(3'000'000, 'x');
-  client.send("POST /count HTTP/1.1\r\nHost: h\r\nContent-Length: 3000000\r\n\r\n" + body);
-  EXPECT_EQ(client.read_answer().body, "total is 3000000");
-  client.send("POST /count HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n2dc6c0\r\n" + body +
-              "\r\n0\r\n\r\n");
-  EXPECT_EQ(client.read_answer().body, "total is 3000000");
-}
-
-TEST(Server, AStreamThatIsNotFinishedNeverEndsCleanly) {
-  TestServer host;
-  host.stream("GET", "/x", [](Exchange& exchange) -> Task<> {
-    co_await exchange.begin(200, {});
-    co_await exchange.write("half");
-    if (exchange.request().target == "/x") throw std::runtime_error("broke");
-  });
-  Raw client(host.start());
-  client.send(kGet);
-  EXPECT_FALSE(client.read_answer().whole);
-}
-
-TEST(Server, AWriterLearnsThatTheClientLeft) {
-  TestServer host;
-  std::atomic<bool> learned = false;
-  host.stream("GET", "/x", [&](Exchange& exchange) -> Task<> {
-    co_await exchange.begin(200, {});
-    const std::string piece(10'000, 'x');
-    while (co_await exchange.write(piece)) continue;
-    learned = true;
-  });
-  const int port = host.start();
-  {
-    Raw client(port);
-    client.send(kGet);
-    client.read_some();
-  }
-  EXPECT_TRUE(eventually([&] { return learned.load(); }));
-}
-
 TEST(Server, WaitersWakeTimeOutAndLoseNothing) {
   TestServer host;
   Waiters waiters;
@@ -315,19 +261,6 @@ TEST(Server, WaitersWakeTimeOutAndLoseNothing) {
   waiters.notify("another key");
   waiters.notify("key");
   for (auto& client : clients) EXPECT_EQ(client->read_answer().body, "woken");
-}
-
-TEST(Server, BlockingWorkOfStreamsRunsOnWorkers) {
-  TestServer host;
-  host.stream("GET", "/x", [](Exchange& exchange) -> Task<> {
-    std::thread::id worker;
-    const auto here = std::this_thread::get_id();
-    const auto ran = co_await exchange.run_blocking([&] { worker = std::this_thread::get_id(); });
-    co_await exchange.respond(json(200, ran && worker != here ? "elsewhere" : "here"));
-  });
-  Raw client(host.start());
-  client.send(kGet);
-  EXPECT_EQ(client.read_answer().body, "elsewhere");
 }
 
 TEST(Server, HealthRoutes) {
