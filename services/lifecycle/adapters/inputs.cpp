@@ -61,7 +61,8 @@ MaybeWork from_scheduler(const bus::Message& message, Instant now) {
   static const std::set<std::string_view> kNotForUs = {
       "nodus.scheduler.v1.SlotPlanned",          "nodus.scheduler.v1.SlotOffered",
       "nodus.scheduler.v1.SlotStopping",         "nodus.scheduler.v1.MachineRegistered",
-      "nodus.scheduler.v1.MachineCapacityTaken", "nodus.scheduler.v1.MachineCapacityFreed"};
+      "nodus.scheduler.v1.MachineCapacityTaken", "nodus.scheduler.v1.MachineCapacityFreed",
+      "nodus.scheduler.v1.MachineLost"};
   if (kNotForUs.contains(message.type) || !message.stream.starts_with("slot/")) return std::nullopt;
   MaybeWork out = unknown(message);
   (void)(handle<sched::OfferLapsed>(message, now, out,

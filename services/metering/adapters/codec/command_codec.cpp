@@ -66,7 +66,8 @@ Result<std::optional<Command>> command_of(std::string_view type, const std::stri
   if (is(pb::StopDeclined::descriptor())) return decoded<pb::StopDeclined>(payload);
   if (is(pb::SlotReleased::descriptor())) return decoded<pb::SlotReleased>(payload);
   if (is(pb::SlotPlanned::descriptor()) || is(pb::MachineRegistered::descriptor()) ||
-      is(pb::MachineCapacityTaken::descriptor()) || is(pb::MachineCapacityFreed::descriptor()))
+      is(pb::MachineCapacityTaken::descriptor()) || is(pb::MachineCapacityFreed::descriptor()) ||
+      is(pb::MachineLost::descriptor()))
     return std::nullopt;
   return fail(Code::kInvalid, "EventTypeUnknown",
               "Unknown event of the scheduler: " + std::string(type) + ".");

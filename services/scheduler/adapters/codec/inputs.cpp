@@ -23,6 +23,7 @@ const std::set<std::string_view> kNotOfLifecycle = {
     "nodus.lifecycle.v1.ProcessNumbered", "nodus.lifecycle.v1.NameTaken",
     "nodus.lifecycle.v1.StopWished",      "nodus.lifecycle.v1.LifetimeWarned",
     "nodus.lifecycle.v1.ActivityNoted",   "nodus.lifecycle.v1.ProcessRepeated",
+    "nodus.lifecycle.v1.MetadataChanged",
 };
 const std::set<std::string_view> kNotOfMetering = {
     "nodus.metering.v1.OfferReleased",    "nodus.metering.v1.ChargeOpened",
