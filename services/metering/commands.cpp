@@ -18,21 +18,22 @@ constexpr int kMissing = 2;
 
 // What a command needs of the service: its database, its log and its use cases.
 struct Operator {
-  explicit Operator(const Config& config)
-      : pool(config.database, 2), works(clock, config.durations, lookups, projections) {}
-  Result<void> open(int partitions) {
-    auto made = eventlog::make_postgres_log(clock, pool, partitions);
+  explicit Operator(const Config& config) : pool(config.database, 2) {}
+  Result<void> open(const Config& config) {
+    auto made = eventlog::make_postgres_log(clock, pool, config.log_partitions);
     if (!made) return std::unexpected(std::move(made.error()));
     log = std::move(*made);
+    projections.emplace(*log);
+    works.emplace(clock, config.durations, lookups, *projections);
     return {};
   }
 
   SystemClock clock;
   pg::Pool pool;
   PostgresLookups lookups;
-  PostgresProjections projections;
-  Works works;
   std::unique_ptr<eventlog::EventLog> log;
+  std::optional<PostgresProjections> projections;
+  std::optional<Works> works;
 };
 
 bool is_label(const std::string& text) {
@@ -55,9 +56,9 @@ int grant(const Config& config, const std::string& org, const std::string& amoun
   if (id.empty() || id.size() > 128)
     return complain({Code::kInvalid, "", "--id takes 1 to 128 characters."}, 1);
   Operator with(config);
-  if (auto opened = with.open(config.log_partitions); !opened) return complain(opened.error(), kMissing);
+  if (auto opened = with.open(config); !opened) return complain(opened.error(), kMissing);
   const std::vector works = {
-      with.works.on_account(PostCredit{OrgId(org), id, "Grant", *money, "operator", std::nullopt})};
+      with.works->on_account(PostCredit{OrgId(org), id, "Grant", *money, "operator", std::nullopt})};
   const auto answer = with.log->run(works).front();
   if (!answer) return complain(answer.error(), 1);
   fmt::print("grant {} of ${} to {}: {}\n", id, money->to_decimal(), org,
@@ -78,7 +79,7 @@ int publish(const Config& config, const std::string& file) {
 
 int run_audit(const Config& config) {
   Operator with(config);
-  if (auto opened = with.open(config.log_partitions); !opened) return complain(opened.error(), kMissing);
+  if (auto opened = with.open(config); !opened) return complain(opened.error(), kMissing);
   const auto checks = audit(with.pool, *with.log);
   if (!checks) return complain(checks.error(), 1);
   int64_t faults = 0;
@@ -103,8 +104,8 @@ int parked_list(const Config& config) {
 
 int parked_replay(const Config& config, const std::string& topic, const std::string& stream) {
   Operator with(config);
-  if (auto opened = with.open(config.log_partitions); !opened) return complain(opened.error(), kMissing);
-  const auto applied = bus::replay_parked(*with.log, with.pool, scheduler_route(with.works), topic, stream);
+  if (auto opened = with.open(config); !opened) return complain(opened.error(), kMissing);
+  const auto applied = bus::replay_parked(*with.log, with.pool, scheduler_route(*with.works), topic, stream);
   if (!applied) return complain(applied.error(), 1);
   fmt::print("{} applied\n", *applied);
   return 0;

@@ -41,7 +41,7 @@ int serve(const Config& config) {
   if (!events) return complain(events.error(), kMissing);
 
   PostgresLookups lookups;
-  PostgresProjections projections;
+  PostgresProjections projections(**events);
   PostgresDeadlineRows rows(pool);
   Watermark watermark;
   Works works(clock, config.durations, lookups, projections);

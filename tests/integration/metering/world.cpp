@@ -143,6 +143,7 @@ World::World(const std::string& existing)
       database(options(url, "metering")),
       pool(database, 10),
       log(eventlog::make_postgres_log(clock, pool, kPartitions).value()),
+      projections(*log),
       rows(pool),
       works(clock, Durations(), lookups, projections),
       scheduler(url, clock),

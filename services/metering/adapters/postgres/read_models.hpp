@@ -8,8 +8,10 @@
 
 namespace nodus::metering {
 
+// Stages rows (row_batch.hpp) and writes them with the log's commits: it takes the log's on_append.
 class PostgresProjections final : public Projections {
  public:
+  explicit PostgresProjections(eventlog::EventLog& log);
   void charge_changed(eventlog::Unit& unit, const SandboxUid& uid, const charge::State& before,
                       const charge::State& after, std::span<const charge::Event> events) override;
   void account_changed(eventlog::Unit& unit, const account::State& after,

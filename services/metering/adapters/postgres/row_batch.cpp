@@ -1,0 +1,201 @@
+#include "services/metering/adapters/postgres/row_batch.hpp"
+
+#include <array>
+#include <map>
+#include <tuple>
+
+#include "libs/pg/arrays.hpp"
+
+namespace nodus::metering {
+
+namespace {
+
+// Rows of text, column by column; SQL casts them. An empty text stands for NULL where the SQL says so.
+template <size_t N>
+class Rows {
+ public:
+  void add(std::array<std::string, N> row) {
+    for (size_t i = 0; i < N; ++i) columns_[i].push_back(std::move(row[i]));
+  }
+  bool empty() const { return columns_[0].empty(); }
+  // Runs the prepared statement with a text[] a column.
+  void exec(pqxx::work& tx, const char* name, const char* sql) const {
+    if (empty()) return;
+    tx.conn().prepare(name, sql);
+    const auto array = [](const std::vector<std::string>& column) {
+      return pg::text_array(std::vector<std::string_view>(column.begin(), column.end()));
+    };
+    std::apply([&](const auto&... columns) { tx.exec_prepared(name, array(columns)...); }, columns_);
+  }
+
+ private:
+  std::array<std::vector<std::string>, N> columns_;
+};
+
+std::string text(bool value) {
+  return value ? "t" : "f";
+}
+std::string text(int64_t value) {
+  return std::to_string(value);
+}
+std::string text(std::optional<int64_t> value) {
+  return value ? std::to_string(*value) : "";
+}
+std::string text(std::optional<Instant> at) {
+  return at ? std::to_string(to_micros(*at)) : "";
+}
+
+struct Folded {
+  std::map<std::string, const StartNote*> starts;  // by uid
+  std::map<std::string, bool> arm;
+  std::map<std::string, MoneySecond> judged;
+  std::vector<const BillNote*> bills;
+  std::map<std::string, const AccountNote*> accounts;  // by organization
+  std::map<std::string, const DueNote*> due;
+};
+
+Folded fold(const std::vector<std::any>& staged) {
+  Folded out;
+  for (const auto& any : staged) {
+    if (const auto* start = std::any_cast<StartNote>(&any)) {
+      out.starts[start->uid.str()] = start;
+      out.arm[start->uid.str()] |= start->arm_cap;
+      if (start->arm_cap) out.judged.erase(start->uid.str());
+    } else if (const auto* judged = std::any_cast<CapJudgedNote>(&any)) {
+      out.judged[judged->uid.str()] = judged->until_s;
+    } else if (const auto* bill = std::any_cast<BillNote>(&any)) {
+      out.bills.push_back(bill);
+    } else if (const auto* account = std::any_cast<AccountNote>(&any)) {
+      out.accounts[account->after.org.str()] = account;
+    } else if (const auto* due = std::any_cast<DueNote>(&any)) {
+      out.due[due->org.str()] = due;
+    }
+  }
+  return out;
+}
+
+void write_starts(pqxx::work& tx, const Folded& notes) {
+  Rows<1> gone;
+  Rows<17> rows;
+  for (const auto& [uid, note] : notes.starts) {
+    if (!note->start) {
+      gone.add({uid});
+      continue;
+    }
+    const charge::Start& s = *note->start;
+    rows.add({uid, text(s.slot.start), s.slot.org.str(), s.slot.project.str(), s.sandbox_name,
+              text(s.phase == charge::Phase::kOpen), s.rate.to_decimal(), s.hold.to_decimal(),
+              text(s.times.started), text(s.times.stopping), text(s.from_s), text(s.cap_s), text(s.era),
+              text(s.capped), text(s.stop_ordered), text(s.paid_until_s), text(notes.arm.at(uid))});
+  }
+  gone.exec(tx, "rows_starts_gone", "DELETE FROM starts WHERE sandbox_uid = ANY ($1::text[])");
+  // A cap that was judged is not due again, unless it is another start, a raised cap, or armed anew.
+  rows.exec(
+      tx, "rows_starts",
+      "WITH given AS (SELECT uid, start::bigint, org, project, name, open::boolean, rate::numeric,"
+      " hold::numeric, nullif(started, '')::bigint AS started_us, nullif(stopping, '')::bigint AS "
+      "stopping_us,"
+      " from_s::bigint, nullif(cap_s, '')::bigint AS cap_s, era::bigint, capped::boolean,"
+      " stop_ordered::boolean, nullif(paid_until_s, '')::bigint AS paid_until_s, arm::boolean"
+      " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],"
+      " $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[],"
+      " $15::text[], $16::text[], $17::text[]) AS u (uid, start, org, project, name, open, rate, hold,"
+      " started, stopping, from_s, cap_s, era, capped, stop_ordered, paid_until_s, arm))"
+      " INSERT INTO starts (sandbox_uid, start, org, project, sandbox_name, open, rate, hold, started_us,"
+      " stopping_us, from_s, cap_s, cap_due_s, era, capped, stop_ordered, paid_until_s)"
+      " SELECT g.uid, g.start, g.org, g.project, g.name, g.open, g.rate, g.hold, g.started_us,"
+      " g.stopping_us, g.from_s, g.cap_s,"
+      " CASE WHEN NOT g.arm AND s.start = g.start AND s.open THEN s.cap_due_s ELSE g.cap_s END,"
+      " g.era, g.capped, g.stop_ordered, g.paid_until_s"
+      " FROM given g LEFT JOIN starts s ON s.sandbox_uid = g.uid"
+      " ON CONFLICT (sandbox_uid) DO UPDATE SET start = excluded.start, org = excluded.org,"
+      " project = excluded.project, sandbox_name = excluded.sandbox_name, open = excluded.open,"
+      " rate = excluded.rate, hold = excluded.hold, started_us = excluded.started_us,"
+      " stopping_us = excluded.stopping_us, from_s = excluded.from_s, cap_s = excluded.cap_s,"
+      " cap_due_s = excluded.cap_due_s, era = excluded.era, capped = excluded.capped,"
+      " stop_ordered = excluded.stop_ordered, paid_until_s = excluded.paid_until_s");
+  Rows<2> judged;
+  for (const auto& [uid, until_s] : notes.judged) judged.add({uid, text(until_s)});
+  judged.exec(tx, "rows_caps_judged",
+              "UPDATE starts SET cap_due_s = NULL FROM unnest($1::text[], $2::text[]) AS u (uid, until_s)"
+              " WHERE sandbox_uid = u.uid AND cap_due_s <= u.until_s::bigint");
+}
+
+void write_bills(pqxx::work& tx, const Folded& notes) {
+  Rows<12> lines;
+  Rows<4> postings;
+  for (const BillNote* note : notes.bills) {
+    const charge::ChargeClosed& closed = note->closed;
+    const SlotRef& slot = closed.slot;
+    int64_t ordinal = 0;
+    for (const Line& line : closed.lines)
+      lines.add({slot.uid.str(), text(slot.start), text(++ordinal), slot.org.str(), slot.project.str(),
+                 note->sandbox_name, std::string(to_string(line.kind)), text(line.from_s), text(line.to_s),
+                 closed.rate.to_decimal(), line.amount.to_decimal(), text(line.waived)});
+    postings.add({slot.org.str(), slot.uid.str() + "/" + text(slot.start), (-closed.amount).to_decimal(),
+                  text(to_micros(closed.at))});
+  }
+  lines.exec(
+      tx, "rows_bill_lines",
+      "INSERT INTO bill_lines (sandbox_uid, start, ordinal, org, project, sandbox_name, kind, from_s,"
+      " to_s, rate, amount, waived) SELECT uid, start::bigint, ordinal::integer, org, project, name,"
+      " kind, from_s::bigint, to_s::bigint, rate::numeric, amount::numeric, waived::boolean"
+      " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],"
+      " $8::text[], $9::text[], $10::text[], $11::text[], $12::text[]) AS u (uid, start, ordinal, org,"
+      " project, name, kind, from_s, to_s, rate, amount, waived)");
+  postings.exec(
+      tx, "rows_charges",
+      "INSERT INTO postings (org, kind, ref, amount, at_us)"
+      " SELECT org, 'Charge', ref, amount::numeric, at_us::bigint"
+      " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS u (org, ref, amount, at_us)");
+}
+
+void write_accounts(pqxx::work& tx, const Folded& notes) {
+  Rows<11> rows;
+  for (const auto& [org, note] : notes.accounts) {
+    const account::State& s = note->after;
+    rows.add({org, s.credits.to_decimal(), s.charged.to_decimal(), s.pending.to_decimal(),
+              s.held_funded.to_decimal(), s.held_open.to_decimal(), s.rate.to_decimal(), s.base.to_decimal(),
+              text(s.funded), text(s.open), text(s.era)});
+  }
+  rows.exec(
+      tx, "rows_accounts",
+      "INSERT INTO accounts (org, credits, charged, pending, held_funded, held_open, rate, base, funded,"
+      " open, era) SELECT org, credits::numeric, charged::numeric, pending::numeric, hf::numeric,"
+      " ho::numeric, rate::numeric, base::numeric, funded::bigint, open::bigint, era::bigint"
+      " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],"
+      " $8::text[], $9::text[], $10::text[], $11::text[]) AS u (org, credits, charged, pending, hf, ho,"
+      " rate, base, funded, open, era)"
+      " ON CONFLICT (org) DO UPDATE SET credits = excluded.credits, charged = excluded.charged,"
+      " pending = excluded.pending, held_funded = excluded.held_funded, held_open = excluded.held_open,"
+      " rate = excluded.rate, base = excluded.base, funded = excluded.funded, open = excluded.open,"
+      " era = excluded.era");
+}
+
+void write_due(pqxx::work& tx, const Folded& notes) {
+  Rows<1> gone;
+  Rows<2> rows;
+  for (const auto& [org, note] : notes.due) {
+    if (note->due)
+      rows.add({org, text(to_micros(*note->due))});
+    else
+      gone.add({org});
+  }
+  gone.exec(tx, "rows_due_gone", "DELETE FROM balance_deadlines WHERE org = ANY ($1::text[])");
+  rows.exec(tx, "rows_due",
+            "INSERT INTO balance_deadlines (org, due_us)"
+            " SELECT org, due_us::bigint FROM unnest($1::text[], $2::text[]) AS u (org, due_us)"
+            " ON CONFLICT (org) DO UPDATE SET due_us = excluded.due_us");
+}
+
+}  // namespace
+
+void write_rows(pqxx::work& tx, const std::vector<std::any>& staged) {
+  const Folded notes = fold(staged);
+  write_starts(tx, notes);
+  write_bills(tx, notes);
+  write_accounts(tx, notes);
+  write_due(tx, notes);
+}
+
+}  // namespace nodus::metering

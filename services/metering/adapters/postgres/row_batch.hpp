@@ -1,0 +1,41 @@
+// The read models of one transaction, folded and written with one statement a table: a batch of commands
+// costs round trips by table, not by Sandbox. Notes are staged on the Unit (eventlog::Unit::stage) and
+// written after every decision, so a later command of the same batch does not read them.
+#pragma once
+
+#include <any>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libs/pg/connection.hpp"
+#include "services/metering/domain/account.hpp"
+#include "services/metering/domain/charge.hpp"
+
+namespace nodus::metering {
+
+struct StartNote {  // the row of `starts`, as it is now; none: it goes
+  SandboxUid uid;
+  std::optional<charge::Start> start;
+  bool arm_cap = false;  // its cap is due again, though it was judged
+};
+struct CapJudgedNote {  // a cap due by then is not due again
+  SandboxUid uid;
+  MoneySecond until_s = 0;
+};
+struct BillNote {  // the lines of a start that closed, and its posting
+  charge::ChargeClosed closed;
+  std::string sandbox_name;
+};
+struct AccountNote {
+  account::State after;
+};
+struct DueNote {
+  OrgId org;
+  std::optional<Instant> due;
+};
+
+// Writes what the notes say, the last word of each row. Notes of other types are left alone.
+void write_rows(pqxx::work& tx, const std::vector<std::any>& staged);
+
+}  // namespace nodus::metering
