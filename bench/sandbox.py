@@ -5,6 +5,7 @@
 
 cold start   POST of a Sandbox until its phase is Running (image cached)  ÷  `runsc run` of the same bundle until its
              helper listens
+wake         `nodus exec` in a stopped Sandbox until its first byte    ÷  untar of the same /workspace, then `runsc run`
 exec         `nodus exec sb/x -- echo hi` from process start to exit      ÷  `runsc exec` of the same echo
 exec (API)   one POST over a kept connection, to the final frame          ÷  the same `runsc exec`
 a commit     of one small row beside them: what a durable start costs here at the least
@@ -110,6 +111,45 @@ def cold_start(stack, number):
     return took
 
 
+class Sleeper:
+    """A Sandbox with an agent's workspace (500 small files and 16 MiB that do not compress), stopped."""
+
+    def __init__(self, stack, work):
+        self.stack, self.work = stack, work
+        self.tree = work / "workspace"
+        for number in range(500):
+            path = self.tree / f"src/part{number // 50}/file{number}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"value = {number}\n" * 50)
+        (self.tree / "data.bin").write_bytes(os.urandom(16 << 20))
+        stack.create_running("sleeper", image="nodus/agent-tools")
+        made = stack.nodus("cp", "-r", str(self.tree), "sb/sleeper:/workspace/tree")
+        assert made.code == 0, made
+        self.tar = work / "workspace.tar.zst"
+        subprocess.run(["tar", "--zstd", "-cf", self.tar, "-C", self.tree, "."], check=True)
+
+    def wake(self):
+        assert self.stack.nodus("stop", "sb/sleeper").code == 0
+        while self.stack.phase("sleeper") != "Stopped":
+            time.sleep(0.02)
+
+        def first_byte():
+            running = self.stack.start_nodus("exec", "sb/sleeper", "--", "/bin/echo", "hi")
+            assert running.stdout.read(1) in (b"h", "h")
+            self.running = running
+
+        took = timed(first_byte)
+        self.running.wait(timeout=60)
+        return took
+
+    def untar(self, number):
+        into = self.work / f"untar{number}"
+        into.mkdir()
+        took = timed(lambda: subprocess.run(["tar", "--zstd", "-xf", self.tar, "-C", into], check=True))
+        shutil.rmtree(into)
+        return took
+
+
 class Api:
     """One kept connection, as an agent's SDK has."""
 
@@ -161,17 +201,22 @@ def main():
         bare = BareRuntime(stack, runsc)
         api, commit = Api(stack), Commit(stack)
         api.echo()
+        sleeper = Sleeper(stack, bare.work)
+        wake, untar = [], []
         cold, plain, ours, theirs, calls, commits = [], [], [], [], [], []
         execute = [runsc, *runtime_flags(stack.node_state() / "runsc"), "exec", "--user", "1000:1000", bare.slot_id,
                    "/bin/echo", "hi"]
         for number in range(ROUNDS):
             plain.append(bare.round(number))
             cold.append(cold_start(stack, number))
+            untar.append(sleeper.untar(number) + plain[-1])
+            wake.append(sleeper.wake())
             ours.append(timed(lambda: stack.nodus("exec", "sb/warm", "--", "/bin/echo", "hi")))
             theirs.append(timed(lambda: subprocess.run(execute, check=True, stdout=subprocess.DEVNULL)))
             calls.append(timed(api.echo))
             commits.append(timed(commit.once))
         report("cold start", cold, plain, 2)
+        report("wake", wake, untar, 1.5)
         report("exec", ours, theirs, 2.5)
         report("exec (API)", calls, theirs, 0.6)
         print(f"a commit     p50 {statistics.median(commits):7.1f} ms")
