@@ -50,7 +50,7 @@ Result<Identity> verify_identity(std::string_view header, std::string_view secre
   const Instant signed_at = from_micros(at->get_int64());
   if (now > signed_at + kLife || now + kClockDifference < signed_at) return refused();
   Identity identity{OrgId(member("org")), ProjectId(member("project")), member("key"), member("role")};
-  if (identity.org.empty() || identity.project.empty() || identity.role.empty()) return refused();
+  if (identity.org.empty() || identity.role.empty()) return refused();
   return identity;
 }
 

@@ -14,7 +14,7 @@ namespace nodus::http {
 
 struct Identity {
   OrgId org;
-  ProjectId project;
+  ProjectId project;   // empty: the request is about the organization
   std::string key_id;  // of the API key
   std::string role;    // viewer | developer | billing | admin
 };

@@ -125,6 +125,15 @@ $$;
 
 ALTER FUNCTION metering.log_lock_partition(p integer) OWNER TO metering;
 
+CREATE FUNCTION metering.refuse_change() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  RAISE '% is append-only: % is refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'restrict_violation';
+END $$;
+
+ALTER FUNCTION metering.refuse_change() OWNER TO metering;
+
 CREATE TABLE metering.accounts (
     org text NOT NULL COLLATE pg_catalog."C",
     credits numeric(38,12) NOT NULL,
@@ -266,6 +275,15 @@ CREATE TABLE metering.log_settings (
 
 ALTER TABLE metering.log_settings OWNER TO metering;
 
+CREATE TABLE metering.machine_prices (
+    version text NOT NULL COLLATE pg_catalog."C",
+    machine_type text NOT NULL COLLATE pg_catalog."C",
+    per_s numeric(38,12) NOT NULL,
+    CONSTRAINT machine_prices_per_s_check CHECK ((per_s >= (0)::numeric))
+);
+
+ALTER TABLE metering.machine_prices OWNER TO metering;
+
 CREATE TABLE metering.parked (
     id bigint NOT NULL,
     topic text NOT NULL,
@@ -309,9 +327,11 @@ CREATE TABLE metering.prices (
     memory_per_gib_s numeric(38,12) NOT NULL,
     disk_per_gib_s numeric(38,12) NOT NULL,
     published_us bigint NOT NULL,
+    storage_per_gib_s numeric(38,12) DEFAULT 0 NOT NULL,
     CONSTRAINT prices_cpu_per_vcpu_s_check CHECK ((cpu_per_vcpu_s >= (0)::numeric)),
     CONSTRAINT prices_disk_per_gib_s_check CHECK ((disk_per_gib_s >= (0)::numeric)),
-    CONSTRAINT prices_memory_per_gib_s_check CHECK ((memory_per_gib_s >= (0)::numeric))
+    CONSTRAINT prices_memory_per_gib_s_check CHECK ((memory_per_gib_s >= (0)::numeric)),
+    CONSTRAINT prices_storage_per_gib_s_check CHECK ((storage_per_gib_s >= (0)::numeric))
 );
 
 ALTER TABLE metering.prices OWNER TO metering;
@@ -396,6 +416,9 @@ ALTER TABLE ONLY metering.idempotency
 ALTER TABLE ONLY metering.log_settings
     ADD CONSTRAINT log_settings_pkey PRIMARY KEY (only_row);
 
+ALTER TABLE ONLY metering.machine_prices
+    ADD CONSTRAINT machine_prices_pkey PRIMARY KEY (version, machine_type);
+
 ALTER TABLE ONLY metering.parked
     ADD CONSTRAINT parked_pkey PRIMARY KEY (id);
 
@@ -448,6 +471,13 @@ ALTER INDEX metering.events_by_stream ATTACH PARTITION metering.events_1_stream_
 ALTER INDEX metering.events_pkey ATTACH PARTITION metering.events_2_pkey;
 
 ALTER INDEX metering.events_by_stream ATTACH PARTITION metering.events_2_stream_version_idx;
+
+CREATE TRIGGER prices_are_immutable BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.machine_prices FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
+
+CREATE TRIGGER prices_are_immutable BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.prices FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
+
+ALTER TABLE ONLY metering.machine_prices
+    ADD CONSTRAINT machine_prices_version_fkey FOREIGN KEY (version) REFERENCES metering.prices(version);
 
 GRANT USAGE ON SCHEMA metering TO lifecycle;
 GRANT USAGE ON SCHEMA metering TO scheduler;

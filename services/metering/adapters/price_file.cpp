@@ -33,6 +33,22 @@ class Faults {
   Error error_{Code::kInvalid, "PriceFileInvalid", "The price file has faults."};
 };
 
+constexpr size_t kMaxMachineTypes = 200;
+
+std::map<std::string, Money> read_machines(config::Reader& in, const std::string& at, Faults& faults) {
+  std::map<std::string, Money> machines;
+  const auto types = in.texts(at + "machineTypes", {});
+  if (types.size() > kMaxMachineTypes) faults.add(at + "machineTypes", "must name at most 200 types");
+  for (const auto& type : types) {
+    const std::string field = at + "machinePerSecond." + type;
+    if (type.empty() || type.size() > 64 || type.find('.') != std::string::npos)
+      faults.add(at + "machineTypes", "a type is named by 1 to 64 characters without a dot");
+    else if (!machines.emplace(type, faults.price(field, in.text(field))).second)
+      faults.add(at + "machineTypes", "names " + type + " twice");
+  }
+  return machines;
+}
+
 }  // namespace
 
 Result<std::vector<PriceVersion>> read_price_file(const std::string& path) {
@@ -50,10 +66,12 @@ Result<std::vector<PriceVersion>> read_price_file(const std::string& path) {
     }
     const std::string at = "prices." + name + ".";
     const auto text = [&](const char* key) { return in.text(at + key); };
+    const std::string storage = in.text(at + "storagePerGibSecond", "0");
     versions.push_back({name, faults.instant(at + "effectiveAt", text("effectiveAt")),
                         faults.price(at + "cpuPerVcpuSecond", text("cpuPerVcpuSecond")),
                         faults.price(at + "memoryPerGibSecond", text("memoryPerGibSecond")),
-                        faults.price(at + "diskPerGibSecond", text("diskPerGibSecond"))});
+                        faults.price(at + "diskPerGibSecond", text("diskPerGibSecond")),
+                        faults.price(at + "storagePerGibSecond", storage), read_machines(in, at, faults)});
   }
   if (auto finished = in.finish(); !finished)
     std::ranges::move(finished.error().causes, std::back_inserter(faults.error_.causes));
@@ -71,9 +89,13 @@ Result<std::vector<std::string>> publish_prices(pg::Pool& pool, const std::vecto
     for (const auto& version : *fresh) {
       tx.exec_params(
           "INSERT INTO prices (version, effective_us, cpu_per_vcpu_s, memory_per_gib_s, disk_per_gib_s,"
-          " published_us) VALUES ($1, $2, $3, $4, $5, $6)",
+          " published_us, storage_per_gib_s) VALUES ($1, $2, $3, $4, $5, $6, $7)",
           version.version, to_micros(version.effective_at), version.cpu_per_vcpu_s.to_decimal(),
-          version.memory_per_gib_s.to_decimal(), version.disk_per_gib_s.to_decimal(), to_micros(now));
+          version.memory_per_gib_s.to_decimal(), version.disk_per_gib_s.to_decimal(), to_micros(now),
+          version.storage_per_gib_s.to_decimal());
+      for (const auto& [type, price] : version.machines)
+        tx.exec_params("INSERT INTO machine_prices (version, machine_type, per_s) VALUES ($1, $2, $3)",
+                       version.version, type, price.to_decimal());
       names.push_back(version.version);
     }
     return names;

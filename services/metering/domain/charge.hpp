@@ -9,6 +9,7 @@
 
 #include "libs/money/money.hpp"
 #include "services/metering/domain/lines.hpp"
+#include "services/metering/domain/prices.hpp"
 #include "services/metering/domain/slot.hpp"
 
 namespace nodus::metering::charge {
@@ -23,6 +24,7 @@ struct StartFunded {
   Money hold;
   std::optional<Money> max_cost;
   Instant at;
+  std::optional<PricesUsed> prices{};  // what the rate was made from
   bool operator==(const StartFunded&) const = default;
 };
 

@@ -117,7 +117,12 @@ Result<void> on(Draft& draft, const JudgeOffer& command, const Context& context)
   }
   if (!context.price)
     return fail(Code::kUnavailable, "NoPriceBook", "No price version is in force; publish one.");
-  const Rate rate = rate_of(command.shape, *context.price);
+  const auto prices = prices_of(command.shape, command.machine_type, *context.price);
+  if (!prices)
+    return fail(Code::kConflict, "MachineTypeUnpriced",
+                "Price version " + context.price->version + " has no price for machines of type " +
+                    command.machine_type + "; publish one, then replay the offer.");
+  const Rate rate = rate_of(*prices);
   const Money hold = rate * context.hold.count();
   const Money available = account::available(draft.account, to_money_second(context.now));
   if (available < hold) {
@@ -131,7 +136,7 @@ Result<void> on(Draft& draft, const JudgeOffer& command, const Context& context)
     return {};
   }
   draft.emit(charge::StartFunded{slot, command.sandbox_name, context.price->version, rate, hold,
-                                 command.max_cost, context.now});
+                                 command.max_cost, context.now, *prices});
   draft.emit(account::HoldPlaced{slot.org, slot.uid, slot.start, rate, hold});
   return {};
 }

@@ -21,6 +21,7 @@ struct JudgeOffer {
   std::string sandbox_name;
   Shape shape;
   std::optional<Money> max_cost;
+  std::string machine_type{};  // empty: shared capacity
 };
 struct EndOffer {  // it lapsed without a reservation
   SlotRef slot;
@@ -64,7 +65,7 @@ struct Events {
 };
 
 // Errors: Conflict/ReservedWithoutFunding, Conflict/IntervalStillOpen (the message is parked),
-// Unavailable/NoPriceBook.
+// Conflict/MachineTypeUnpriced, Unavailable/NoPriceBook.
 Result<Events> decide(const charge::State& charge, const account::State& account, const Command& command,
                       const Context& context);
 

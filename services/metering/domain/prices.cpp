@@ -6,14 +6,29 @@
 
 namespace nodus::metering {
 
-Rate rate_of(const Shape& shape, const PriceVersion& price) {
+std::optional<PricesUsed> prices_of(const Shape& shape, const std::string& machine_type,
+                                    const PriceVersion& price) {
+  PricesUsed used{
+      price.cpu_per_vcpu_s, price.memory_per_gib_s, price.disk_per_gib_s, machine_type, {}, shape};
+  if (machine_type.empty()) return used;
+  const auto machine = price.machines.find(machine_type);
+  if (machine == price.machines.end()) return std::nullopt;
+  used.machine_per_s = machine->second;
+  return used;
+}
+
+Rate rate_of(const PricesUsed& prices) {
   constexpr int128 kMilli = 1'000;
   constexpr int128 kGib = 1LL << 30;
+  const Shape& shape = prices.shape;
   CHECK(shape.cpu_milli >= 0 && shape.memory_bytes >= 0 && shape.disk_bytes >= 0);
   // Everything over one denominator, so that the only inexact step is the last division. 1.125 is 9/8.
-  const int128 numerator = 9 * (price.cpu_per_vcpu_s.pico() * shape.cpu_milli * kGib +
-                                price.memory_per_gib_s.pico() * shape.memory_bytes * kMilli +
-                                price.disk_per_gib_s.pico() * shape.disk_bytes * kMilli);
+  const int128 sum = prices.machine_type.empty()
+                         ? prices.cpu_per_vcpu_s.pico() * shape.cpu_milli * kGib +
+                               prices.memory_per_gib_s.pico() * shape.memory_bytes * kMilli +
+                               prices.disk_per_gib_s.pico() * shape.disk_bytes * kMilli
+                         : prices.machine_per_s.pico() * kMilli * kGib;
+  const int128 numerator = 9 * sum;
   constexpr int128 kDenominator = 8 * kMilli * kGib;
   return Rate::from_pico_per_second((numerator + kDenominator / 2) / kDenominator);
 }

@@ -58,7 +58,7 @@ TEST(Flow, ACreditIsPostedOnce) {
 
 TEST(Flow, WithoutAPriceBookOffersWait) {
   World world;
-  world.text("WITH gone AS (DELETE FROM prices RETURNING 1) SELECT count(*) FROM gone");
+  world.forget_prices();
   world.credit("1.00", "g1");
   world.scheduler.offer("u1", 1);
   world.consume();

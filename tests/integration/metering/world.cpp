@@ -29,10 +29,7 @@ Message about(const std::string& uid, int64_t start, const std::string& org = "a
 }
 
 std::string make_database() {
-  const auto url = nodus::test::fresh_database(
-      {"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
-       "migrations/metering/deploy/0003_metering.sql", "migrations/metering/deploy/0004_paid_until.sql"},
-      "metering");
+  const auto url = nodus::test::fresh_database(nodus::test::migrations_of("metering"), "metering");
   nodus::test::add_schema(url, {"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql"}, "scheduler");
   return url;
 }
@@ -187,6 +184,16 @@ void World::run_deadlines() {
     const auto more = deadlines->run_due();
     ASSERT_TRUE(more) << more.error().message;
   }
+}
+
+void World::forget_prices() {
+  const auto done = pool.with_tx([](pqxx::work& tx) -> Result<void> {
+    tx.exec("ALTER TABLE prices DISABLE TRIGGER USER");
+    tx.exec("DELETE FROM prices");
+    tx.exec("ALTER TABLE prices ENABLE TRIGGER USER");
+    return {};
+  });
+  ASSERT_TRUE(done) << done.error().message;
 }
 
 std::vector<std::string> World::events(const std::string& stream) {

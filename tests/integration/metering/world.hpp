@@ -57,6 +57,7 @@ class World {
   void await_all();         // everything that the scheduler published is applied or parked
   void at(double seconds);  // sets the clock; never back
   void run_deadlines();     // until nothing is due
+  void forget_prices();     // published ones are immutable, so only a test can
   std::vector<std::string> events(const std::string& stream);  // short type names
   int64_t count(const std::string& sql);
   std::string text(const std::string& sql);

@@ -19,8 +19,10 @@ const Money kHold = Money::from_pico(437'484'375);
 TEST(Codec, ChargeEventsSurvive) {
   const Times times{at(1), at(2.5), std::nullopt, std::nullopt};
   const std::vector<charge::Event> events = {
-      charge::StartFunded{slot(3), "hello", "2026-01", kRate, kHold, Money::from_pico(7), at(1)},
-      charge::StartFunded{slot(3), "hello", "2026-01", kRate, kHold, std::nullopt, at(1)},
+      charge::StartFunded{slot(3), "hello", "2026-01", kRate, kHold, Money::from_pico(7), at(1),
+                          PricesUsed{Money::from_pico(1), Money::from_pico(2), Money::from_pico(3), "own-16",
+                                     Money::from_pico(4), Shape{5, 6, 7}}},
+      charge::StartFunded{slot(3), "hello", "2026-01", kRate, kHold, std::nullopt, at(1), std::nullopt},
       charge::StartRefused{slot(3), "BudgetExceeded", "maxCostUSD", kHold, Money(), at(1)},
       charge::OfferReleased{slot(3), at(2)},
       charge::ChargeOpened{slot(3), kRate, at(1.5), kT0 + 2, kT0 + 99, 4},

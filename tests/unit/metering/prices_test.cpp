@@ -13,6 +13,17 @@ PriceVersion version(const std::string& name, Instant effective, int64_t cpu = 8
   return {name, effective, Money::from_pico(cpu), Money::from_pico(cpu), Money::from_pico(cpu)};
 }
 
+TEST(Prices, AMachineOfOnesOwnHasOnePriceWhateverTheShape) {
+  PriceVersion price = version("v", kNow);
+  price.machines["own-16"] = Money::from_pico(8'004);
+  for (const Shape& shape : {Shape{}, Shape{64'000, int64_t{1} << 38, int64_t{1} << 37}}) {
+    const auto used = prices_of(shape, "own-16", price);
+    ASSERT_TRUE(used);
+    EXPECT_EQ(static_cast<int64_t>(rate_of(*used).pico_per_second()), 9'005);  // 9004.5
+  }
+  EXPECT_FALSE(prices_of({}, "own-64", price));
+}
+
 TEST(Prices, RoundsOnceHalfUp) {
   constexpr int64_t kGib = 1LL << 30;
   struct Case {
@@ -36,7 +47,7 @@ TEST(Prices, RoundsOnceHalfUp) {
   for (const auto& c : cases) {
     const PriceVersion price{"v", kNow, Money::from_pico(c.cpu), Money::from_pico(c.memory),
                              Money::from_pico(c.disk)};
-    EXPECT_EQ(static_cast<int64_t>(rate_of(c.shape, price).pico_per_second()), c.rate);
+    EXPECT_EQ(static_cast<int64_t>(rate_of(*prices_of(c.shape, "", price)).pico_per_second()), c.rate);
   }
 }
 

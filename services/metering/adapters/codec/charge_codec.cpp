@@ -14,6 +14,23 @@ Encoded encoded(const Message& message) {
   return {Message::descriptor()->full_name(), message.SerializeAsString()};
 }
 
+void put_prices(const PricesUsed& from, pb::PricesUsed* to) {
+  to->set_cpu_per_vcpu_s_usd(from.cpu_per_vcpu_s.to_decimal());
+  to->set_memory_per_gib_s_usd(from.memory_per_gib_s.to_decimal());
+  to->set_disk_per_gib_s_usd(from.disk_per_gib_s.to_decimal());
+  to->set_machine_type(from.machine_type);
+  to->set_machine_per_s_usd(from.machine_per_s.to_decimal());
+  to->set_cpu_milli(from.shape.cpu_milli);
+  to->set_memory_bytes(from.shape.memory_bytes);
+  to->set_disk_bytes(from.shape.disk_bytes);
+}
+
+PricesUsed prices_of(const pb::PricesUsed& from, FieldReader& in) {
+  return {in.money(from.cpu_per_vcpu_s_usd()), in.money(from.memory_per_gib_s_usd()),
+          in.money(from.disk_per_gib_s_usd()), from.machine_type(),
+          in.money(from.machine_per_s_usd()),  {from.cpu_milli(), from.memory_bytes(), from.disk_bytes()}};
+}
+
 Encoded to_proto(const charge::StartFunded& e) {
   pb::StartFunded m;
   put(e.slot, m.mutable_slot());
@@ -23,6 +40,7 @@ Encoded to_proto(const charge::StartFunded& e) {
   m.set_hold_usd(e.hold.to_decimal());
   if (e.max_cost) m.set_max_cost_usd(e.max_cost->to_decimal());
   m.set_at_us(to_micros(e.at));
+  if (e.prices) put_prices(*e.prices, m.mutable_prices());
   return encoded(m);
 }
 
@@ -113,10 +131,12 @@ Encoded to_proto(const charge::ChargeClosed& e) {
 }
 
 charge::Event from_proto(const pb::StartFunded& m, FieldReader& in) {
-  return charge::StartFunded{in.slot(m.slot()),      m.sandbox_name(),
-                             m.price_version(),      in.rate(m.rate_usd_per_s()),
-                             in.money(m.hold_usd()), in.optional_money(m.max_cost_usd()),
-                             from_micros(m.at_us())};
+  charge::StartFunded e{in.slot(m.slot()),      m.sandbox_name(),
+                        m.price_version(),      in.rate(m.rate_usd_per_s()),
+                        in.money(m.hold_usd()), in.optional_money(m.max_cost_usd()),
+                        from_micros(m.at_us()), std::nullopt};
+  if (m.has_prices()) e.prices = prices_of(m.prices(), in);
+  return e;
 }
 
 charge::Event from_proto(const pb::StartRefused& m, FieldReader& in) {

@@ -19,7 +19,8 @@ Command from_proto(const pb::SlotOffered& m, FieldReader& in) {
   return JudgeOffer{in.slot(m.slot()),
                     m.sandbox_name(),
                     {shape.cpu_milli(), shape.memory_bytes(), shape.disk_bytes()},
-                    in.optional_money(m.max_cost_usd())};
+                    in.optional_money(m.max_cost_usd()),
+                    m.sharing() == "Own" ? m.machine_type() : ""};
 }
 
 Command from_proto(const pb::OfferLapsed& m, FieldReader& in) {

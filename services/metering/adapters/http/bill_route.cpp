@@ -32,6 +32,7 @@ boost::json::object to_json(const BillLine& line) {
 Result<BillQuery> query_of(const http::Request& request, const http::Identity& identity) {
   BillQuery query{.org = identity.org, .project = identity.project, .limit = kDefaultLimit};
   Error error{Code::kBadRequest, "BadRequest", "The query of a bill has faults."};
+  if (query.project.empty()) error.causes.push_back({"project", "FieldValueInvalid", "is missing"});
   const auto fault = [&](std::string field, std::string message) {
     error.causes.push_back({std::move(field), "FieldValueInvalid", std::move(message)});
   };

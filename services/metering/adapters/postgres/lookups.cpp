@@ -9,10 +9,14 @@ constexpr Seconds kReadAgain{30};
 
 std::vector<PriceVersion> read_prices(pqxx::work& tx) {
   std::vector<PriceVersion> book;
+  std::map<std::string, std::map<std::string, Money>> machines;  // by version
+  for (const auto& row : tx.exec("SELECT version, machine_type, per_s FROM machine_prices"))
+    machines[row[0].c_str()][row[1].c_str()] = money_of(row[2]);
   for (const auto& row : tx.exec("SELECT version, effective_us, cpu_per_vcpu_s, memory_per_gib_s,"
-                                 " disk_per_gib_s FROM prices ORDER BY effective_us"))
+                                 " disk_per_gib_s, storage_per_gib_s FROM prices ORDER BY effective_us"))
     book.push_back({row[0].as<std::string>(), from_micros(row[1].as<int64_t>()), money_of(row[2]),
-                    money_of(row[3]), money_of(row[4])});
+                    money_of(row[3]), money_of(row[4]), money_of(row[5]),
+                    std::move(machines[row[0].c_str()])});
   return book;
 }
 

@@ -34,7 +34,8 @@ const std::set<std::string_view> kNotOfMetering = {
     "nodus.metering.v1.InstantsNoted",    "nodus.metering.v1.CapReached",
     "nodus.metering.v1.AccrualFlattened", "nodus.metering.v1.BalanceExhausted",
     "nodus.metering.v1.RefusalNoted",     "nodus.metering.v1.StopDeclined",
-    "nodus.metering.v1.PaidUntil",
+    "nodus.metering.v1.PaidUntil",        "nodus.metering.v1.CreditExpired",
+    "nodus.metering.v1.FirstPurchase",
 };
 
 template <class Message>
