@@ -31,6 +31,12 @@ def leftovers(stack):
             if item["metadata"]["name"].startswith("shell-")]
 
 
+def runs(stack, name, command):
+    """Waits until the Sandbox runs it."""
+    wait_until(lambda: any(line.rstrip().endswith(" " + command) for line in
+                           stack.nodus("exec", f"sb/{name}", "--", "ps").out.splitlines()), 30, command)
+
+
 def test_a_new_name_makes_the_sandbox_and_an_old_one_opens_it_again(shells, terminal):
     """The page, to the letter."""
     terminal.run("nodus", "shell", "sandbox/dev", "--cpu", "2", "--memory", "4Gi")
@@ -67,16 +73,17 @@ def test_keys_and_the_windows_size_reach_the_command(shells, terminal):
     terminal.type("stty size")
     terminal.see("20 72")
     terminal.type("sleep 1000")
-    wait_until(lambda: "sleep 1000" in shells.nodus("exec", "sb/keys", "--", "ps").out, 20, "the sleep")
+    runs(shells, "keys", "sleep 1000")
     terminal.key("C-c")
     terminal.type("echo then=$?")
     terminal.see("then=130")
     terminal.type("cat")
+    runs(shells, "keys", "cat")  # before that the shell itself reads keys, and ^D is a byte like any other
     terminal.key("C-d")
     terminal.type("exit 3")
     assert terminal.ended() == 3
     terminal.clear()
-    terminal.type("stty -a | grep -o ' echo ' | head -1; echo typed")  # the terminal is as it was
+    terminal.type("stty -a | grep -o ' echo ' | head -1; echo ty''ped")  # the terminal is as it was
     terminal.see("typed")
     assert any(line.strip() == "echo" for line in terminal.lines()), terminal.screen()
     shells.delete("keys")
@@ -170,6 +177,20 @@ def test_interrupt_cancels_the_command(shells):
                "the record of its end")
     assert "sleep" not in shells.nodus("exec", "sb/cancels", "--", "ps").out
     shells.delete("cancels")
+
+
+def test_control_c_in_a_terminal_cancels_the_command(shells, terminal):
+    shells.create_running("control", lifecycle={"idleTimeout": "0s"})
+    terminal.run("nodus", "exec", "sb/control", "--", "sh", "-c", "echo be''gan; sleep 1000")
+    terminal.see("began")
+    terminal.key("C-c")
+    assert terminal.ended() == 128 + signal.SIGINT
+    found = wait_until(lambda: shells.call("GET", "processes?fieldSelector=spec.sandbox=control")[2]["items"][-1:], 20,
+                       "its record")
+    wait_until(lambda: shells.call("GET", f"processes/{found[0]['metadata']['name']}")[2]["status"].get("reason")
+               == "Cancelled", 20, "how it ended")
+    assert "sleep" not in shells.nodus("exec", "sb/control", "--", "ps").out
+    shells.delete("control")
 
 
 def test_a_client_that_vanishes_ends_nothing(shells):
