@@ -145,6 +145,8 @@ class Bare {
         "CREATE TABLE heads (LIKE metering.heads INCLUDING ALL) WITH (fillfactor = 60);"
         "CREATE TABLE starts (LIKE metering.starts INCLUDING ALL);"
         "CREATE TABLE bill_lines (LIKE metering.bill_lines INCLUDING ALL);"
+        "CREATE TABLE bill_days (LIKE metering.bill_days INCLUDING ALL);"
+        "CREATE TABLE billing_periods (LIKE metering.billing_periods INCLUDING ALL);"
         "CREATE TABLE postings (LIKE metering.postings INCLUDING ALL);"
         "CREATE TABLE accounts (LIKE metering.accounts INCLUDING ALL);"
         "CREATE TABLE balance_deadlines (LIKE metering.balance_deadlines INCLUDING ALL)");
@@ -179,7 +181,7 @@ class Bare {
       batches_.push_back(std::move(rows));
     }
     db_.sql(
-        "TRUNCATE bare.bill_lines, bare.postings, bare.starts;"
+        "TRUNCATE bare.bill_lines, bare.bill_days, bare.postings, bare.starts;"
         "INSERT INTO bare.starts SELECT * FROM metering.starts");
   }
 

@@ -117,11 +117,11 @@ Result<http::Response> Api::call(http::ClientRequest request,
   }
 }
 
-Result<JsonAnswer> Api::json(const std::string& method, const std::string& path, const std::string& body,
-                             const std::string& content_type) {
+Result<JsonAnswer> Api::json_at(const std::string& method, const std::string& url, const std::string& body,
+                                const std::string& content_type) {
   http::ClientRequest request;
   request.method = method;
-  request.url = url(path);
+  request.url = url;
   request.body = body;
   request.headers.set("Accept", "application/json");
   if (!body.empty()) request.headers.set("Content-Type", content_type);

@@ -37,7 +37,11 @@ class Api {
                               const std::function<void(http::ClientRequest&)>& prepare = {},
                               const std::string& waiting_for = "");
   Result<JsonAnswer> json(const std::string& method, const std::string& path, const std::string& body = "",
-                          const std::string& content_type = "application/json");
+                          const std::string& content_type = "application/json") {
+    return json_at(method, url(path), body, content_type);
+  }
+  Result<JsonAnswer> json_at(const std::string& method, const std::string& url, const std::string& body = "",
+                             const std::string& content_type = "application/json");
   // One attempt, for callers with their own idea of progress. A watch has a connection of its own.
   enum class Line { kCall, kWatch };
   Result<http::Response> attempt(const http::ClientRequest& request, Line line = Line::kCall);
@@ -49,6 +53,8 @@ class Api {
   void heed_signals(bool heed) { heeds_signals_ = heed; }
 
   std::string url(const std::string& path) const { return settings_.base + path; }
+  // …/apis/nodus.dev/v1, for what is not a project's.
+  std::string root() const { return settings_.base.substr(0, settings_.base.find("/namespaces/")); }
   const Settings& settings() const { return settings_; }
   Console& console() const { return console_; }
   int attempts() const { return attempts_; }  // of the last call

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "cli/bill.hpp"
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
 #include "libs/config/config.hpp"
@@ -24,6 +25,7 @@ struct Flags {
   ExecFlags exec;
   CopyFlags copy;
   ShellFlags shell;
+  BillFlags bill;
   bool waits = true, quiet = false, dry_run = false, ignore_missing = false;
 };
 
@@ -260,10 +262,25 @@ class Grammar {
     waited->add_option("--timeout", flags_.wait_for, "For how long (10m); then the exit code is 124")
         ->option_text("TIME");
 
-    auto* billed = command("bill", "Show what was charged", "  nodus bill\n  nodus bill sb/hello",
-                           [this](Api& api) { return bill(api, flags_.name, flags_.output); });
-    billed->add_option("NAME", flags_.name, "Only this one")->option_text("[NAME]");
-    output(*billed, flags_.output, {"json", "yaml"});
+    add_money();
+  }
+
+  void add_money() {
+    auto* billed =
+        command("bill", "Show what was charged",
+                "  nodus bill\n  nodus bill sb/hello --month 2026-11\n"
+                "  nodus bill --organization --by project --from 2026-11-01 --to 2026-12-01 -o csv",
+                [this](Api& api) { return bill(api, flags_.bill); });
+    billed->add_option("NAME", flags_.bill.sandbox, "Only this one")->option_text("[NAME]");
+    const auto add = [&](const char* flag, std::string& into, const char* help, const char* type) {
+      billed->add_option(flag, into, help)->option_text(type);
+    };
+    add("--by", flags_.bill.by, "Sums by project, sandbox, day or reason; each line (line)", "WHAT");
+    add("--from", flags_.bill.from, "A date or an instant, UTC, such as 2026-11-01", "TIME");
+    add("--to", flags_.bill.to, "The same, exclusive (now)", "TIME");
+    add("--month", flags_.bill.month, "A calendar month, UTC, such as 2026-11", "MONTH");
+    billed->add_flag("--organization", flags_.bill.organization, "Of all projects");
+    output(*billed, flags_.bill.output, {"json", "yaml", "csv"});
   }
 
   CLI::App& app_;

@@ -44,7 +44,6 @@ int logs(Api& api, const LogFlags& flags);
 int start(Api& api, const std::vector<std::string>& sandboxes, bool wait);
 int stop(Api& api, const std::vector<std::string>& sandboxes, bool wait);
 int remove(Api& api, const std::vector<std::string>& words, bool wait, bool missing_is_fine = false);
-int bill(Api& api, const std::string& sandbox, const std::string& output);
 
 struct ExecFlags {
   std::string sandbox;

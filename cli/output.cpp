@@ -7,6 +7,8 @@
 #include <array>
 #include <boost/json/serialize.hpp>
 
+#include "libs/money/money.hpp"
+
 namespace nodus::cli {
 
 namespace json = boost::json;
@@ -180,6 +182,16 @@ std::string command_line(const json::value& process) {
   return one_line(std::move(command));
 }
 
+std::string cap_left_of(const json::value& sandbox) {
+  const auto cap = Money::parse(text_at(sandbox, "spec.maxCostUSD"));
+  const auto cost = Money::parse(text_at(sandbox, "status.cost"));
+  const auto rate = Money::parse(text_at(sandbox, "status.rate"));
+  if (!cap || !cost || !rate || *rate <= Money()) return "";
+  const int128 seconds = std::max<int128>(0, (*cap - *cost).pico()) / rate->pico();
+  constexpr int64_t kLong = 100LL * 365 * 86'400;
+  return format_age(Seconds(seconds < kLong ? static_cast<int64_t>(seconds) : kLong));
+}
+
 std::string next_of(const json::value& sandbox, Instant now) {
   const std::string action = text_at(sandbox, "status.next.action");
   const auto at = parse_rfc3339(text_at(sandbox, "status.next.at"));
@@ -193,7 +205,7 @@ std::vector<std::string> head_of(Kind kind, bool wide) {
   switch (kind) {
     case Kind::kSandbox:
       head = {"NAME", "PHASE", "ACTIVITY", "CPU", "MEMORY", "GPU", "COST", "AGE"};
-      more = {"DISK", "IMAGE", "STOP-REASON", "NEXT"};
+      more = {"DISK", "IMAGE", "STOP-REASON", "NEXT", "RATE", "CAP-LEFT"};
       break;
     case Kind::kProcess:
       head = {"NAME", "SANDBOX", "PHASE", "REASON", "EXIT", "AGE", "COMMAND"};
@@ -235,8 +247,8 @@ std::vector<std::string> row_of(Kind kind, const json::value& o, bool wide, Inst
              text("spec.resources.gpu"),
              format_cost(text_at(o, "status.cost")),
              age_of(o, now)};
-      more = {text("spec.resources.disk"), text("spec.image"), text("status.stopReason"),
-              or_dash(next_of(o, now))};
+      more = {text("spec.resources.disk"), text("spec.image"),  text("status.stopReason"),
+              or_dash(next_of(o, now)),    text("status.rate"), or_dash(cap_left_of(o))};
       break;
     case Kind::kProcess: {
       std::string command = command_line(o);
@@ -260,18 +272,13 @@ std::vector<std::string> row_of(Kind kind, const json::value& o, bool wide, Inst
   return row;
 }
 
-std::string bill_table(const json::value& bill) {
-  std::vector<std::vector<std::string>> rows{{"SANDBOX", "KIND", "FROM", "TO", "SECONDS", "RATE", "AMOUNT"}};
-  if (const json::value* lines = value_at(bill, "lines"); lines && lines->is_array())
-    for (const json::value& line : lines->get_array()) {
-      const bool waived = text_at(line, "waived") == "true";
-      rows.push_back({text_at(line, "sandbox"), text_at(line, "kind"), text_at(line, "from"),
-                      or_dash(text_at(line, "to")), text_at(line, "seconds"), text_at(line, "rate"),
-                      text_at(line, "amount") + (waived ? " (waived)" : "")});
-    }
-  return format_table(rows) + "\n" +
-         format_table(
-             {{"TOTAL", or_dash(text_at(bill, "total"))}, {"BALANCE", or_dash(text_at(bill, "balance"))}});
+std::string bill_totals(const json::value& bill) {
+  std::vector<std::vector<std::string>> rows;
+  if (const auto from = text_at(bill, "from"); !from.empty()) rows.push_back({"FROM", from});
+  if (const auto at = text_at(bill, "at"); !at.empty()) rows.push_back({"UNTIL", at});
+  rows.push_back({"TOTAL", or_dash(text_at(bill, "total"))});
+  rows.push_back({"BALANCE", or_dash(text_at(bill, "balance"))});
+  return format_table(rows);
 }
 
 std::string to_pretty_json(const json::value& value) {

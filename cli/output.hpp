@@ -35,9 +35,11 @@ std::vector<std::string> head_of(Kind kind, bool wide);
 std::vector<std::string> row_of(Kind kind, const boost::json::value& object, bool wide, Instant now);
 // "Stop in 4m (Idle)": what happens to it next by itself; "" for nothing.
 std::string next_of(const boost::json::value& sandbox, Instant now);
+// "42m": how long it can go on as it is before spec.maxCostUSD is used up; "" without a cap, or at rest.
+std::string cap_left_of(const boost::json::value& sandbox);
 std::string command_line(const boost::json::value& process);  // one line, nothing that moves a cursor
 std::string one_line(std::string text);
-std::string bill_table(const boost::json::value& bill);
+std::string bill_totals(const boost::json::value& bill);
 
 std::string to_pretty_json(const boost::json::value& value);
 std::string to_yaml(const boost::json::value& value);

@@ -1,4 +1,4 @@
-// apply, create, start, stop, delete, bill.
+// apply, create, start, stop, delete.
 #include <fmt/format.h>
 
 #include <boost/json/serialize.hpp>
@@ -172,24 +172,6 @@ int remove(Api& api, const std::vector<std::string>& words, bool wait, bool miss
     };
     return kOk;
   });
-}
-
-int bill(Api& api, const std::string& sandbox, const std::string& output) {
-  Console& console = api.console();
-  std::string path = "/bill";
-  if (!sandbox.empty()) {
-    const auto name = sandbox_name(sandbox);
-    if (!name) return report(console, name.error());
-    path += "?sandbox=" + http::escape(*name);
-  }
-  const auto answer = api.json("GET", path);
-  if (!answer) return report(console, answer.error());
-  if (output.empty()) {
-    console.out << bill_table(answer->body);
-  } else {
-    print_object(console, answer->body, output);
-  }
-  return kOk;
 }
 
 }  // namespace nodus::cli

@@ -125,6 +125,40 @@ $$;
 
 ALTER FUNCTION metering.log_lock_partition(p integer) OWNER TO metering;
 
+CREATE FUNCTION metering.open_lines(of_org text, at_s bigint) RETURNS TABLE(org text, project text, sandbox_uid text, sandbox_name text, start bigint, ordinal integer, kind text, from_s bigint, to_s bigint, rate numeric, amount numeric, waived boolean, reason text)
+    LANGUAGE sql STABLE
+    AS $$
+  WITH spans AS (
+    SELECT s.*, greatest(s.from_s, open_lines.at_s) AS end_s,
+           least(s.paid_until_s, e.at_s, CASE WHEN s.era = a.era AND a.rate > 0 THEN
+             least(div(a.credits - a.charged - a.pending - a.held_funded + a.base, a.rate), 9e15)::bigint END)
+             AS broke_s
+      FROM starts s JOIN accounts a ON a.org = s.org LEFT JOIN exhaustions e ON e.org = s.org AND e.era = s.era
+     WHERE s.open AND (of_org IS NULL OR s.org = of_org)),
+  stops AS (
+    SELECT p.*, least(p.cap_s, p.broke_s) AS paid_s,
+           least(greatest(coalesce((p.stopping_us + 999999) / 1000000, p.end_s), p.from_s), p.end_s) AS stop_s
+      FROM spans p),
+  marks AS (
+    SELECT t.*, least(greatest(coalesce((t.started_us + 999999) / 1000000, t.stop_s), t.from_s), t.stop_s) AS run_s
+      FROM stops t)
+  SELECT m.org, m.project, m.sandbox_uid, m.sandbox_name, m.start,
+         (row_number() OVER (PARTITION BY m.sandbox_uid ORDER BY l.a))::integer,
+         k.kind, l.a, l.b, m.rate, CASE WHEN p.waived THEN 0 ELSE m.rate * (l.b - l.a) END, p.waived,
+         CASE WHEN NOT p.waived THEN 'Charged' WHEN m.cap_s = m.paid_s THEN 'MaxCostReached'
+              ELSE 'InsufficientCredits' END
+    FROM marks m
+   CROSS JOIN LATERAL (VALUES ('Starting', m.from_s, m.run_s), ('Running', m.run_s, m.stop_s),
+                              ('Stopping', m.stop_s, m.end_s)) AS k (kind, a, b)
+   CROSS JOIN LATERAL (VALUES (least(greatest(coalesce(m.paid_s, k.b), k.a), k.b))) AS c (at)
+   CROSS JOIN LATERAL (VALUES (k.a, c.at, false), (c.at, k.b, true)) AS p (a, b, waived)
+   CROSS JOIN LATERAL generate_series(p.a / 86400, (p.b - 1) / 86400) AS d (day)
+   CROSS JOIN LATERAL (VALUES (greatest(p.a, d.day * 86400), least(p.b, (d.day + 1) * 86400))) AS l (a, b)
+   WHERE p.a < p.b
+$$;
+
+ALTER FUNCTION metering.open_lines(of_org text, at_s bigint) OWNER TO metering;
+
 CREATE FUNCTION metering.refuse_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -159,6 +193,21 @@ WITH (fillfactor='60');
 
 ALTER TABLE metering.balance_deadlines OWNER TO metering;
 
+CREATE TABLE metering.bill_days (
+    org text NOT NULL COLLATE pg_catalog."C",
+    day integer NOT NULL,
+    project text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL COLLATE pg_catalog."C",
+    reason text NOT NULL COLLATE pg_catalog."C",
+    late_in integer DEFAULT 0 NOT NULL,
+    seconds bigint NOT NULL,
+    amount numeric(38,12) NOT NULL,
+    lines bigint NOT NULL
+)
+WITH (fillfactor='60');
+
+ALTER TABLE metering.bill_days OWNER TO metering;
+
 CREATE TABLE metering.bill_lines (
     sandbox_uid text NOT NULL COLLATE pg_catalog."C",
     start bigint NOT NULL,
@@ -172,16 +221,28 @@ CREATE TABLE metering.bill_lines (
     rate numeric(38,12) NOT NULL,
     amount numeric(38,12) NOT NULL,
     waived boolean NOT NULL,
+    reason text NOT NULL COLLATE pg_catalog."C",
+    late_in integer,
     CONSTRAINT bill_lines_check CHECK ((to_s > from_s)),
     CONSTRAINT bill_lines_check1 CHECK ((amount =
 CASE
     WHEN waived THEN (0)::numeric
     ELSE (rate * ((to_s - from_s))::numeric)
 END)),
-    CONSTRAINT bill_lines_kind_check CHECK ((kind = ANY (ARRAY['Starting'::text, 'Running'::text, 'Stopping'::text])))
+    CONSTRAINT bill_lines_kind_check CHECK ((kind = ANY (ARRAY['Starting'::text, 'Running'::text, 'Stopping'::text]))),
+    CONSTRAINT bill_lines_reason CHECK ((waived = (reason <> 'Charged'::text))),
+    CONSTRAINT bill_lines_within_a_day CHECK (((from_s / 86400) = ((to_s - 1) / 86400)))
 );
 
 ALTER TABLE metering.bill_lines OWNER TO metering;
+
+CREATE TABLE metering.billing_periods (
+    org text NOT NULL COLLATE pg_catalog."C",
+    closed_to_s bigint NOT NULL,
+    next_month integer NOT NULL
+);
+
+ALTER TABLE metering.billing_periods OWNER TO metering;
 
 CREATE TABLE metering.consumer_offsets (
     topic text NOT NULL,
@@ -240,6 +301,14 @@ CREATE TABLE metering.events_2 (
 );
 
 ALTER TABLE metering.events_2 OWNER TO metering;
+
+CREATE TABLE metering.exhaustions (
+    org text NOT NULL COLLATE pg_catalog."C",
+    era bigint NOT NULL,
+    at_s bigint NOT NULL
+);
+
+ALTER TABLE metering.exhaustions OWNER TO metering;
 
 CREATE TABLE metering.heads (
     stream text NOT NULL COLLATE pg_catalog."C",
@@ -389,8 +458,14 @@ ALTER TABLE ONLY metering.accounts
 ALTER TABLE ONLY metering.balance_deadlines
     ADD CONSTRAINT balance_deadlines_pkey PRIMARY KEY (org);
 
+ALTER TABLE ONLY metering.bill_days
+    ADD CONSTRAINT bill_days_pkey PRIMARY KEY (org, day, project, kind, reason, late_in);
+
 ALTER TABLE ONLY metering.bill_lines
     ADD CONSTRAINT bill_lines_pkey PRIMARY KEY (sandbox_uid, start, ordinal);
+
+ALTER TABLE ONLY metering.billing_periods
+    ADD CONSTRAINT billing_periods_pkey PRIMARY KEY (org);
 
 ALTER TABLE ONLY metering.consumer_offsets
     ADD CONSTRAINT consumer_offsets_pkey PRIMARY KEY (topic, log_partition);
@@ -406,6 +481,9 @@ ALTER TABLE ONLY metering.events_1
 
 ALTER TABLE ONLY metering.events_2
     ADD CONSTRAINT events_2_pkey PRIMARY KEY (log_partition, "position");
+
+ALTER TABLE ONLY metering.exhaustions
+    ADD CONSTRAINT exhaustions_pkey PRIMARY KEY (org, era);
 
 ALTER TABLE ONLY metering.heads
     ADD CONSTRAINT heads_pkey PRIMARY KEY (stream);
@@ -441,6 +519,10 @@ ALTER TABLE ONLY metering.starts
     ADD CONSTRAINT starts_pkey PRIMARY KEY (sandbox_uid);
 
 CREATE INDEX balance_deadlines_due ON metering.balance_deadlines USING btree (due_us);
+
+CREATE INDEX bill_late ON metering.bill_lines USING btree (org, late_in, from_s, sandbox_uid, start, ordinal) WHERE (late_in IS NOT NULL);
+
+CREATE INDEX bill_of_org ON metering.bill_lines USING btree (org, from_s, sandbox_uid, start, ordinal);
 
 CREATE INDEX bill_of_project ON metering.bill_lines USING btree (project, from_s, sandbox_uid, start, ordinal);
 

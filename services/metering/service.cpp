@@ -63,11 +63,8 @@ int serve(const Config& config) {
                                            [&] { return seconds(clock.now() - watermark.at()); });
 
   http::Server server(config.http);
-  const BillDeps bill{clock, pool, **events, config.identity_secret};
-  server.route(
-      {.method = "GET", .pattern = "/v1/bill", .name = "bill", .handler = [&](const http::Request& request) {
-         return answer_bill(bill, request);
-       }});
+  const BillDeps bill{clock, pool, config.identity_secret};
+  bill_routes(server, bill);
   server.health_routes([&] {
     return pool.with_tx([](pqxx::work& tx) -> Result<void> {
       tx.exec1("SELECT 1");

@@ -31,6 +31,13 @@ constexpr Question kQuestions[] = {
      "SELECT coalesce(p.ref, l.ref) FROM (SELECT ref, amount FROM postings WHERE kind = 'Charge') p FULL JOIN"
      " (SELECT sandbox_uid || '/' || start AS ref, sum(amount) AS amount FROM bill_lines GROUP BY 1) l"
      " ON l.ref = p.ref WHERE p.ref IS NULL OR coalesce(-l.amount, 0) <> p.amount"},
+    {"daily sums = sums of the lines",
+     "SELECT org FROM (SELECT org, day, project, kind, reason, late_in, seconds, amount,"
+     " lines FROM bill_days) d FULL JOIN (SELECT org, from_s / 86400 AS day, project, kind, reason,"
+     " coalesce(late_in, 0) AS late_in, sum(to_s - from_s) AS seconds, sum(amount) AS amount, count(*) AS "
+     "lines"
+     " FROM bill_lines GROUP BY 1, 2, 3, 4, 5, 6) l USING (org, day, project, kind, reason, late_in)"
+     " WHERE (d.seconds, d.amount, d.lines) IS DISTINCT FROM (l.seconds, l.amount, l.lines)"},
     {"balance = sum of postings",
      "SELECT coalesce(a.org, p.org) FROM accounts a FULL JOIN (SELECT org, sum(amount) AS balance FROM "
      "postings"

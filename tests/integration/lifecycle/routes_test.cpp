@@ -60,6 +60,7 @@ const std::map<std::string, Expected>& expectations() {
       {"sandboxes.files.put", {kUser, false}},
       {"sandboxes.files.delete", {kUser, false}},
       {"bill.get", {kBiller, true}},
+      {"organizations.bill", {kBiller, true}},
       {"organizations.list", {kReader, true}},
       {"organizations.get", {kReader, true}},
       {"projects.list", {kReader, true}},

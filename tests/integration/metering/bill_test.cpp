@@ -17,12 +17,13 @@ namespace json = boost::json;
 constexpr const char* kSecret = "shared";
 
 http::Response ask(World& world, std::multimap<std::string, std::string> query,
-                   const std::string& project = "web", const std::string& secret = kSecret) {
-  const BillDeps deps{world.clock, world.pool, *world.log, kSecret};
+                   const std::string& project = "web", const std::string& secret = kSecret,
+                   BillScope scope = BillScope::kProject) {
+  const BillDeps deps{world.clock, world.pool, kSecret};
   http::Request request{.method = "GET", .query = std::move(query)};
   const http::Identity identity{OrgId("acme"), ProjectId(project), "k1", "developer"};
   request.headers.set("X-Nodus-Identity", http::sign_identity(identity, secret, world.clock.now()));
-  return answer_bill(deps, request);
+  return answer_bill(deps, request, scope);
 }
 
 TEST(Bill, IsJsonWithExactAmounts) {
@@ -46,9 +47,9 @@ TEST(Bill, IsJsonWithExactAmounts) {
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(
       json::serialize(lines[1]),
-      R"({"sandbox":"box-u1","sandboxUid":"u1","start":1,"kind":"Running","from":"2027-01-15T08:00:12Z",)"
+      R"({"project":"web","sandbox":"box-u1","sandboxUid":"u1","start":1,"kind":"Running","from":"2027-01-15T08:00:12Z",)"
       R"("to":"2027-01-15T08:00:30Z","seconds":18,"rate":"0.000000000009","amount":"0.000000000162",)"
-      R"("waived":false})");
+      R"("waived":false,"reason":"Charged"})");
   EXPECT_EQ(lines[3].at("open"), true);
   EXPECT_EQ(lines[3].at("seconds"), 5);
 }
@@ -57,8 +58,8 @@ TEST(Bill, BelievesOnlyASignedIdentityAndItsProject) {
   World world;
   EXPECT_EQ(ask(world, {}, "web", "another").status, 401);
   EXPECT_EQ(ask(world, {}, "elsewhere").status, 200);
-  const BillDeps deps{world.clock, world.pool, *world.log, kSecret};
-  EXPECT_EQ(answer_bill(deps, http::Request()).status, 401);
+  const BillDeps deps{world.clock, world.pool, kSecret};
+  EXPECT_EQ(answer_bill(deps, http::Request(), BillScope::kProject).status, 401);
 }
 
 TEST(Bill, TellsEveryFaultOfItsQuery) {
@@ -68,6 +69,28 @@ TEST(Bill, TellsEveryFaultOfItsQuery) {
   for (const auto* field : {"limit", "sandbox", "color"}) EXPECT_THAT(answer.body, testing::HasSubstr(field));
   EXPECT_EQ(ask(world, {{"limit", "1001"}}).status, 400);
   EXPECT_EQ(ask(world, {{"continue", "x"}}).status, 400);
+  const std::vector<std::pair<std::string, std::multimap<std::string, std::string>>> faults{
+      {"by", {{"by", "color"}}},
+      {"from", {{"from", "yesterday"}}},
+      {"from", {{"from", "2027-02-29"}}},
+      {"from", {{"from", "2027-01-15T08:00:00+01:00"}}},
+      {"to", {{"from", "2027-01-16"}, {"to", "2027-01-16"}}},
+      {"month", {{"month", "2027-13"}}},
+      {"month", {{"month", "2027-01"}, {"to", "2027-01-16"}}},
+      {"sandbox", {{"sandbox", "a"}, {"sandbox", "b"}}},
+      {"project", {{"project", "web"}}},
+      {"limit", {{"limit", "1e3"}}},
+      {"continue", {{"by", "day"}, {"continue", "project:acme/web"}}},
+      {"continue", {{"by", "day"}, {"continue", "day:1; DROP TABLE bill_lines"}}},
+      {"continue", {{"by", "line"}, {"continue", "line:1_2_x_u1"}}},
+      {"continue", {{"by", "project"}, {"continue", std::string("project:a\0b", 11)}}}};
+  for (const auto& [field, query] : faults) {
+    const auto refused = ask(world, query);
+    EXPECT_EQ(refused.status, 400) << refused.body;
+    const auto causes = json::parse(refused.body).at("details").at("causes").as_array();
+    ASSERT_EQ(causes.size(), 1u) << refused.body;
+    EXPECT_EQ(causes[0].at("field").as_string(), field) << refused.body;
+  }
 }
 
 TEST(PriceFile, TheExampleIsPublishedOnceAndIsImmutable) {

@@ -101,16 +101,16 @@ TEST(Flow, TheBillIsScopedPagedAndShowsOpenIntervals) {
   world.at(50);
 
   BillQuery query{.org = OrgId("acme"), .project = ProjectId("web"), .limit = 4};
-  const auto first = read_bill(world.pool, *world.log, query, world.clock.now());
+  const auto first = read_bill(world.pool, query, world.clock.now());
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(first->lines.size(), 4u);
   EXPECT_EQ(first->total.pico(), 2 * 189 + 90);
   EXPECT_EQ(first->balance.pico(), 1'000'000'000'000 - 2 * 189 - 90);
   ASSERT_FALSE(first->next.empty());
   query.after = first->next;
-  const auto second = read_bill(world.pool, *world.log, query, world.clock.now());
+  const auto second = read_bill(world.pool, query, world.clock.now());
   ASSERT_TRUE(second);
-  EXPECT_EQ(second->lines.size(), 4u);  // two posted, two open
+  ASSERT_EQ(second->lines.size(), 4u);  // two posted, two open
   EXPECT_FALSE(second->lines[1].open);
   EXPECT_TRUE(second->lines[2].open);
   EXPECT_EQ(second->lines[3].line.kind, LineKind::kRunning);
@@ -118,11 +118,11 @@ TEST(Flow, TheBillIsScopedPagedAndShowsOpenIntervals) {
   EXPECT_TRUE(second->next.empty());
 
   query = {.org = OrgId("acme"), .project = ProjectId("web"), .sandbox = "box-u2"};
-  EXPECT_EQ(read_bill(world.pool, *world.log, query, world.clock.now())->total.pico(), 189);
+  EXPECT_EQ(read_bill(world.pool, query, world.clock.now())->total.pico(), 189);
   query.project = ProjectId("another");
-  EXPECT_TRUE(read_bill(world.pool, *world.log, query, world.clock.now())->lines.empty());
+  EXPECT_TRUE(read_bill(world.pool, query, world.clock.now())->lines.empty());
   query.after = "nonsense";
-  EXPECT_EQ(read_bill(world.pool, *world.log, query, world.clock.now()).error().reason, "ContinueInvalid");
+  EXPECT_EQ(read_bill(world.pool, query, world.clock.now()).error().reason, "ContinueInvalid");
 }
 
 TEST(Flow, TheAuditSeesAForgedLedger) {

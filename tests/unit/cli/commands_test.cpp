@@ -298,5 +298,28 @@ TEST_F(Cli, BillShowsLinesAndTotals) {
   EXPECT_THAT(out(), HasSubstr("BALANCE   99.9\n"));
 }
 
+TEST_F(Cli, BillOfAnOrganizationIsReadPageByPage) {
+  host_.add("GET", "/apis/nodus.dev/v1/organizations",
+            [&](const Request&) { return http::json(200, R"({"items":[{"metadata":{"name":"acme"}}]})"); });
+  host_.add("GET", "/apis/nodus.dev/v1/organizations/acme/bill", [&](const Request& request) {
+    note(request);
+    const bool second = request.query_value("continue").has_value();
+    return http::json(200,
+                      std::string(R"({"kind":"Bill","by":"project","groups":[{"project":")") +
+                          (second ? "=web" : "api,dev") +
+                          R"(","seconds":60,"waivedSeconds":0,"open":"0","amount":"-1.5"}],"total":"3")" +
+                          (second ? "}" : R"(,"continue":"project:a"})"));
+  });
+  EXPECT_EQ(run({"bill", "--organization", "--by", "project", "--month", "2026-11", "-o", "csv"}), 0)
+      << err();
+  EXPECT_EQ(out(), "PROJECT,SECONDS,WAIVED,OPEN,AMOUNT\r\n\"api,dev\",60,0,0,-1.5\r\n'=web,60,0,0,-1.5\r\n");
+  EXPECT_EQ(seen_[0].query_value("by"), "project");
+  EXPECT_EQ(seen_[1].query_value("continue"), "project:a");
+  EXPECT_EQ(run({"bill", "--organization", "--by", "project"}), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("=web      60        0        0      -1.5\n\nTOTAL     3\n"));
+  EXPECT_EQ(run({"bill", "--organization", "-o", "json", "--by", "project"}), 0) << err();
+  EXPECT_EQ(json::parse(out()).at("groups").as_array().size(), 2u);
+}
+
 }  // namespace
 }  // namespace nodus::cli

@@ -1,29 +1,107 @@
 #include "services/metering/adapters/postgres/bill.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <tuple>
 
 #include "services/metering/adapters/postgres/rows.hpp"
-#include "services/metering/app/streams.hpp"
+#include "services/metering/app/calendar.hpp"
 
 namespace nodus::metering {
 
 namespace {
 
-constexpr int kOpenLimit = 1'000;
+constexpr std::array<std::string_view, 5> kBy{"line", "project", "sandbox", "day", "reason"};
 
-LineKind kind_of(const std::string& text) {
-  for (const auto kind : {LineKind::kStarting, LineKind::kStopping})
-    if (text == to_string(kind)) return kind;
-  return LineKind::kRunning;
+// What a query matches, as SQL over rows with the columns of bill_lines.
+class Sql {
+ public:
+  Sql(pqxx::work& tx, const BillQuery& query, MoneySecond now_s) : tx_(tx), query_(query) {
+    at_s_ = std::max(query.from_s, std::min(query.to_s.value_or(now_s), now_s));
+  }
+  MoneySecond at_s() const { return at_s_; }
+
+  // Lines and open lines within [from, to), cut to it.
+  // `which`: of the posted ones, more of a WHERE clause and what follows it.
+  std::string rows(const std::string& which = "") const {
+    const auto& [from, to] = std::tie(query_.from_s, query_.to_s);
+    return fmt::format(
+        "(SELECT project, sandbox_uid, sandbox_name, start, ordinal, kind, greatest(from_s, {0}) AS from_s,"
+        " {1} AS to_s, rate, reason, false AS open, from_s AS place FROM bill_lines WHERE {2}{3})"
+        " UNION ALL {4}",
+        from, to ? fmt::format("least(to_s, {})", *to) : "to_s", within(from, to), which, open_rows());
+  }
+  // The same of the daily sums: seconds and amount instead of an interval. Days are whole.
+  std::string sums(int64_t from_day, std::optional<int64_t> to_day) const {
+    return fmt::format(
+        "SELECT project, day, reason, seconds, amount, false AS open FROM bill_days WHERE {} AND day >= {}{}",
+        whose(), from_day, to_day ? fmt::format(" AND day < {}", *to_day) : "");
+  }
+  std::string lines(MoneySecond from, MoneySecond to) const {
+    return fmt::format(
+        "SELECT project, from_s / 86400 AS day, reason, least(to_s, {1}) - greatest(from_s, {0}) AS seconds,"
+        " {3} AS amount, false AS open FROM bill_lines WHERE {2}",
+        from, to, within(from, to),
+        fmt::format(kAmount, fmt::format("(least(to_s, {}) - greatest(from_s, {}))", to, from)));
+  }
+  std::string open_rows() const {
+    return fmt::format(
+        "SELECT project COLLATE \"C\", sandbox_uid COLLATE \"C\", sandbox_name COLLATE \"C\", start, ordinal,"
+        " kind, greatest(from_s, {0}), to_s, rate, reason COLLATE \"C\", true, from_s"
+        " FROM open_lines({1}, {2}) WHERE {3} AND to_s > {0}",
+        query_.from_s, quote(query_.org.str()), at_s_, whose());
+  }
+  std::string quote(const std::string& text) const { return tx_.quote(text); }
+  static std::string amount_of(const char* seconds) { return fmt::format(kAmount, seconds); }
+
+ private:
+  static constexpr const char* kAmount = "CASE WHEN reason = 'Charged' THEN rate * {} ELSE 0 END";
+
+  std::string whose() const {
+    std::string text = "org = " + quote(query_.org.str());
+    if (query_.project) text += " AND project = " + quote(query_.project->str());
+    if (!query_.sandbox.empty()) text += " AND sandbox_name = " + quote(query_.sandbox);
+    return text;
+  }
+  // No line spans midnight, so those that reach into the span begin on its first day.
+  std::string within(MoneySecond from, std::optional<MoneySecond> to) const {
+    return whose() + fmt::format(" AND from_s >= {} AND to_s > {}", from / kDaySeconds * kDaySeconds, from) +
+           (to ? fmt::format(" AND from_s < {}", *to) : "");
+  }
+
+  pqxx::work& tx_;
+  const BillQuery& query_;
+  MoneySecond at_s_ = 0;
+};
+
+// Everything that matches as (project, day, reason, seconds, amount, open): from the daily sums where whole
+// days are asked for, from lines at the edges and for one Sandbox.
+std::string summary(const Sql& sql, const BillQuery& query) {
+  const std::string open = fmt::format(
+      "SELECT project, from_s / 86400, reason, to_s - from_s, {}, open FROM ({}) o"
+      " (project, sandbox_uid, sandbox_name, start, ordinal, kind, from_s, to_s, rate, reason, open, place)",
+      Sql::amount_of("(to_s - from_s)"), sql.open_rows());
+  if (!query.sandbox.empty())
+    return fmt::format(
+        "SELECT project, from_s / 86400 AS day, reason, to_s - from_s AS seconds, {} AS amount,"
+        " open FROM ({}) r",
+        Sql::amount_of("(to_s - from_s)"), sql.rows());
+  const int64_t first = (query.from_s + kDaySeconds - 1) / kDaySeconds;
+  std::optional<int64_t> last;
+  if (query.to_s) last = *query.to_s / kDaySeconds;
+  if (last && *last < first) return sql.lines(query.from_s, *query.to_s) + " UNION ALL " + open;
+  std::string text = sql.sums(first, last) + " UNION ALL " + open;
+  if (first * kDaySeconds > query.from_s)
+    text += " UNION ALL " + sql.lines(query.from_s, first * kDaySeconds);
+  if (last && *last * kDaySeconds < *query.to_s)
+    text += " UNION ALL " + sql.lines(*last * kDaySeconds, *query.to_s);
+  return text;
 }
 
-struct Place {  // in the order of the bill
-  int64_t from_s = -1;
-  std::string uid;
-  int64_t start = 0;
-  int ordinal = 0;
-};
+// ---- pages
 
 template <class Number>
 bool number(std::string_view text, Number& into) {
@@ -31,108 +109,157 @@ bool number(std::string_view text, Number& into) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-std::string to_text(const BillLine& line) {
-  return fmt::format("{}_{}_{}_{}", line.line.from_s, line.start, line.ordinal, line.uid.str());
-}
+struct Place {  // of a line in the order of the bill
+  int64_t from_s = -1;
+  std::string uid;
+  int64_t start = 0;
+  int ordinal = 0;
+};
 
-Result<Place> place_of(const std::string& text) {
-  if (text.empty()) return Place();
+std::optional<Place> place_of(std::string_view text) {
   Place place;
-  std::vector<std::string_view> parts;
-  std::string_view rest = text;
-  for (size_t cut; parts.size() < 3 && (cut = rest.find('_')) != std::string_view::npos;
-       rest.remove_prefix(cut + 1))
-    parts.push_back(rest.substr(0, cut));
-  if (parts.size() == 3 && text.size() <= 200 && number(parts[0], place.from_s) &&
-      number(parts[1], place.start) && number(parts[2], place.ordinal)) {
-    place.uid = rest;
-    return place;
+  std::array<std::string_view, 3> parts;
+  for (auto& part : parts) {
+    const size_t cut = text.find('_');
+    if (cut == std::string_view::npos) return std::nullopt;
+    part = text.substr(0, cut);
+    text.remove_prefix(cut + 1);
   }
-  return fail(Code::kBadRequest, "ContinueInvalid",
-              "\"continue\" is not one that a bill gave; leave it out.");
+  if (!number(parts[0], place.from_s) || !number(parts[1], place.start) || !number(parts[2], place.ordinal))
+    return std::nullopt;
+  place.uid = text;
+  return place;
 }
 
-// Where the lines of an account's era end, recorded or not yet.
-std::optional<MoneySecond> paid_until(const account::State& account, int64_t era) {
-  return era < account.era ? account::exhausted_at(account, era) : account::ends_at(account);
+std::unexpected<Error> bad_token() {
+  Error error{Code::kBadRequest, "ContinueInvalid",
+              "\"continue\" is not one that this bill gave; leave it out."};
+  error.causes.push_back({"continue", "FieldValueInvalid", "must be the \"continue\" of the page before"});
+  return std::unexpected(std::move(error));
 }
 
-std::vector<BillLine> open_lines(pqxx::work& tx, const BillQuery& query, const account::State& account,
-                                 Instant now) {
-  std::vector<BillLine> lines;
-  for (const auto& row : tx.exec_params(
-           "SELECT sandbox_uid, start, sandbox_name, rate, started_us, stopping_us, from_s, cap_s, era"
-           " FROM starts WHERE project = $1 AND org = $2 AND open AND ($3 = '' OR sandbox_name = $3)"
-           " ORDER BY from_s, sandbox_uid LIMIT $4",
-           query.project.str(), query.org.str(), query.sandbox, kOpenLimit)) {
-    const Times times{.started = instant_of(row[4]), .stopping = instant_of(row[5])};
-    const auto from_s = row[6].as<int64_t>();
-    auto limit = optional_of(row[7]);
-    if (const auto end = paid_until(account, row[8].as<int64_t>()))
-      limit = std::min(limit.value_or(*end), *end);
-    const Rate rate = rate_of(row[3]);
-    int ordinal = 0;
-    for (const auto& line : rate_lines(times, from_s, std::max(from_s, to_money_second(now)), rate, limit))
-      lines.push_back(
-          {row[2].c_str(), SandboxUid(row[0].c_str()), row[1].as<int64_t>(), ++ordinal, line, rate, true});
+// A token names what it pages by, so that one of another list is refused. "" when there is none.
+Result<std::string> after_of(const BillQuery& query) {
+  if (query.after.empty()) return "";
+  const std::string prefix = std::string(to_string(query.by)) + ":";
+  if (query.after.size() > 400 || !query.after.starts_with(prefix)) return bad_token();
+  std::string rest = query.after.substr(prefix.size());
+  int64_t day = 0;
+  if (query.by == BillBy::kDay && !number(rest, day)) return bad_token();
+  if (query.by == BillBy::kLine && !place_of(rest)) return bad_token();
+  for (const char c : rest)
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) return bad_token();
+  return rest;
+}
+
+LineKind kind_of(const std::string& text) {
+  for (const auto kind : {LineKind::kStarting, LineKind::kStopping})
+    if (text == to_string(kind)) return kind;
+  return LineKind::kRunning;
+}
+
+void read_lines(pqxx::work& tx, const Sql& sql, const BillQuery& query, const std::string& after,
+                Bill& bill) {
+  const Place place = place_of(after).value_or(Place());
+  const auto beyond = fmt::format("(from_s, sandbox_uid, start, ordinal) > ({}, {}, {}, {})", place.from_s,
+                                  sql.quote(place.uid), place.start, place.ordinal);
+  const auto first = fmt::format(" LIMIT {}", query.limit + 1);
+  const std::string posted =
+      " AND " + beyond +
+      " ORDER BY bill_lines.from_s, bill_lines.sandbox_uid, bill_lines.start, bill_lines.ordinal" + first;
+  for (const auto& row : tx.exec(
+           fmt::format("SELECT project, sandbox_name, sandbox_uid, start, ordinal, kind, from_s, to_s, rate,"
+                       " ({0})::numeric(38,12), reason, open, place FROM ({1}) r"
+                       " WHERE (place, sandbox_uid, start, ordinal) > ({2}, {3}, {4}, {5})"
+                       " ORDER BY place, sandbox_uid, start, ordinal{6}",
+                       Sql::amount_of("(to_s - from_s)"), sql.rows(posted), place.from_s,
+                       sql.quote(place.uid), place.start, place.ordinal, first))) {
+    if (std::cmp_equal(bill.lines.size(), query.limit)) {
+      const auto& last = bill.lines.back();
+      bill.next = fmt::format("line:{}_{}_{}_{}", bill.next, last.start, last.ordinal, last.uid.str());
+      return;
+    }
+    const std::string reason = row[10].c_str();
+    bill.lines.push_back({ProjectId(row[0].c_str()),
+                          row[1].c_str(),
+                          SandboxUid(row[2].c_str()),
+                          row[3].as<int64_t>(),
+                          row[4].as<int>(),
+                          {kind_of(row[5].c_str()), row[6].as<int64_t>(), row[7].as<int64_t>(),
+                           money_of(row[9]), reason != "Charged"},
+                          rate_of(row[8]),
+                          reason,
+                          row[11].as<bool>()});
+    bill.next = row[12].c_str();  // of the last line so far
   }
-  return lines;
+  bill.next.clear();
 }
 
-std::vector<BillLine> posted_lines(pqxx::work& tx, const BillQuery& query, const Place& after) {
-  std::vector<BillLine> lines;
-  for (const auto& row : tx.exec_params(
-           "SELECT sandbox_uid, start, ordinal, sandbox_name, kind, from_s, to_s, rate, amount, waived"
-           " FROM bill_lines WHERE project = $1 AND org = $2 AND ($3 = '' OR sandbox_name = $3)"
-           " AND (from_s, sandbox_uid, start, ordinal) > ($4, $5, $6, $7)"
-           " ORDER BY from_s, sandbox_uid, start, ordinal LIMIT $8",
-           query.project.str(), query.org.str(), query.sandbox, after.from_s, after.uid, after.start,
-           after.ordinal, query.limit + 1))
-    lines.push_back({row[3].c_str(),
-                     SandboxUid(row[0].c_str()),
-                     row[1].as<int64_t>(),
-                     row[2].as<int>(),
-                     {kind_of(row[4].c_str()), row[5].as<int64_t>(), row[6].as<int64_t>(), money_of(row[8]),
-                      row[9].as<bool>()},
-                     rate_of(row[7]),
-                     false});
-  return lines;
+void read_groups(pqxx::work& tx, const Sql& sql, const BillQuery& query, const std::string& after,
+                 Bill& bill) {
+  std::string source, key, more = "''";
+  if (query.by == BillBy::kSandbox) {
+    source = fmt::format(
+        "SELECT project, sandbox_name, sandbox_uid, reason, to_s - from_s AS seconds,"
+        " {} AS amount, open FROM ({}) r",
+        Sql::amount_of("(to_s - from_s)"), sql.rows());
+    key = "sandbox_uid";
+    more = "min(sandbox_name)";
+  } else {
+    source = summary(sql, query);
+    key = query.by == BillBy::kProject ? "project" : query.by == BillBy::kDay ? "day" : "reason";
+  }
+  std::string rest;
+  if (!after.empty()) rest = " WHERE " + key + " > " + (query.by == BillBy::kDay ? after : sql.quote(after));
+  for (const auto& row : tx.exec(fmt::format(
+           "SELECT {0}, min(project), {1}, coalesce(sum(seconds) FILTER (WHERE reason = 'Charged'), 0),"
+           " coalesce(sum(seconds) FILTER (WHERE reason <> 'Charged'), 0), sum(amount)::numeric(38,12),"
+           " coalesce(sum(amount) FILTER (WHERE open), 0)::numeric(38,12)"
+           " FROM ({2}) s{3} GROUP BY 1 ORDER BY 1 LIMIT {4}",
+           key, more, source, rest, query.limit + 1))) {
+    if (std::cmp_equal(bill.groups.size(), query.limit)) {
+      bill.next = std::string(to_string(query.by)) + ":" + bill.groups.back().key;
+      return;
+    }
+    bill.groups.push_back({row[0].c_str(), ProjectId(row[1].c_str()), row[2].c_str(), row[3].as<int64_t>(),
+                           row[4].as<int64_t>(), money_of(row[5]), money_of(row[6])});
+  }
+}
+
+Money balance_at(pqxx::work& tx, const OrgId& org, MoneySecond at_s) {
+  const auto rows = tx.exec_params(
+      "SELECT (credits - charged - pending - rate * CASE WHEN rate > 0"
+      " THEN least($2, div(credits - charged - pending - held_funded + base, rate)) ELSE 0 END"
+      " + base)::numeric(38,12) FROM accounts WHERE org = $1",
+      org.str(), at_s);
+  return rows.empty() ? Money() : money_of(rows[0][0]);
 }
 
 }  // namespace
 
-Result<BillPage> read_bill(pg::Pool& pool, eventlog::EventLog& log, const BillQuery& query, Instant now) {
-  const auto after = place_of(query.after);
+std::string_view to_string(BillBy by) {
+  return kBy[static_cast<size_t>(by)];
+}
+
+Result<Bill> read_bill(pg::Pool& pool, const BillQuery& query, Instant now) {
+  const auto after = after_of(query);
   if (!after) return std::unexpected(after.error());
-  account::State account;
-  const auto head = log.head(account_stream(query.org));
-  if (!head) return std::unexpected(head.error());
-  if (head->version > 0) {
-    auto state = codec::decode_account_state(head->state);
-    if (!state) return std::unexpected(std::move(state.error()));
-    account = std::move(*state);
-  }
-  return pool.with_tx([&](pqxx::work& tx) -> Result<BillPage> {
+  const MoneySecond now_s = to_money_second(now);
+  BillQuery exact = query;  // nothing is posted for what is still to come
+  if (exact.to_s && *exact.to_s > now_s) exact.to_s.reset();
+  return pool.with_tx([&](pqxx::work& tx) -> Result<Bill> {
     tx.exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY");
-    BillPage page;
-    page.lines = posted_lines(tx, query, *after);
-    if (std::cmp_greater(page.lines.size(), query.limit)) {
-      page.lines.pop_back();
-      page.next = to_text(page.lines.back());
-    }
-    const auto sum = tx.exec_params(
-        "SELECT coalesce(sum(amount), 0)::numeric(38,12) FROM bill_lines"
-        " WHERE project = $1 AND org = $2 AND ($3 = '' OR sandbox_name = $3)",
-        query.project.str(), query.org.str(), query.sandbox);
-    page.total = money_of(sum[0][0]);
-    auto open = open_lines(tx, query, account, now);
-    for (const auto& line : open) page.total += line.line.amount;
-    if (page.next.empty()) std::ranges::move(open, std::back_inserter(page.lines));
-    const auto now_s = to_money_second(now);
-    const auto end = account::ends_at(account);
-    page.balance = account::balance(account) - account.pending -
-                   account::accrued(account, end ? std::min(*end, now_s) : now_s);
-    return page;
+    const Sql sql(tx, exact, now_s);
+    Bill bill;
+    bill.at_s = sql.at_s();
+    if (query.by == BillBy::kLine)
+      read_lines(tx, sql, exact, *after, bill);
+    else
+      read_groups(tx, sql, exact, *after, bill);
+    bill.total = money_of(tx.exec1(
+        fmt::format("SELECT coalesce(sum(amount), 0)::numeric(38,12) FROM ({}) s", summary(sql, exact)))[0]);
+    bill.balance = balance_at(tx, query.org, now_s);
+    return bill;
   });
 }
 

@@ -1,4 +1,5 @@
-// The bill of a project: posted lines, and what the open intervals have come to so far.
+// The bill: what was charged and waived for the seconds of a span, posted lines and open intervals together,
+// exact at the asked instant. One SQL statement sees one moment.
 #pragma once
 
 #include <optional>
@@ -6,38 +7,58 @@
 #include <vector>
 
 #include "libs/base/ids.hpp"
-#include "libs/eventlog/event_log.hpp"
 #include "libs/pg/connection.hpp"
 #include "services/metering/domain/lines.hpp"
 
 namespace nodus::metering {
 
+enum class BillBy { kLine, kProject, kSandbox, kDay, kReason };
+std::string_view to_string(BillBy by);
+
+struct BillQuery {
+  OrgId org;
+  std::optional<ProjectId> project;  // nullopt: all of the organization
+  std::string sandbox;               // a name; empty: all
+  MoneySecond from_s = 0;            // [from_s, to_s); lines that stick out are cut
+  std::optional<MoneySecond> to_s;
+  BillBy by = BillBy::kLine;
+  int limit = 500;
+  std::string after;  // Bill::next of the page before; empty: the first page
+};
+
 struct BillLine {
+  ProjectId project;
   std::string sandbox;
   SandboxUid uid;
   int64_t start = 0;
   int ordinal = 0;
   Line line;
   Rate rate;
-  bool open = false;
+  std::string reason;  // Charged, or why it was waived
+  bool open = false;   // of a start that is not closed yet
 };
 
-struct BillQuery {
-  OrgId org;
-  ProjectId project;
-  std::string sandbox;  // a name; empty: all
-  int limit = 500;
-  std::string after;  // BillPage::next of the page before; empty: the first page
+struct BillGroup {
+  std::string key;      // project, day, reason, or the uid of a Sandbox
+  ProjectId project;    // by Sandbox
+  std::string sandbox;  // by Sandbox: its name
+  int64_t seconds = 0;
+  int64_t waived_seconds = 0;
+  Money amount;
+  Money open;  // the part of `amount` that is of open starts
 };
 
-struct BillPage {
-  std::vector<BillLine> lines;  // posted by time, then open ones (on the last page)
-  Money total;                  // of everything that matches, whatever the page
-  Money balance;                // of the organization, now
-  std::string next;             // empty: the last page
+struct Bill {
+  std::vector<BillLine> lines;    // by line: in the order of their first second
+  std::vector<BillGroup> groups;  // otherwise: by key
+  Money total;                    // of everything that matches, whatever the page
+  Money balance;                  // of the organization at `at`, less what runs has used up
+  MoneySecond at_s = 0;           // open starts are rated up to here
+  std::string next;               // empty: the last page
 };
 
-// Errors: BadRequest/ContinueInvalid.
-Result<BillPage> read_bill(pg::Pool& pool, eventlog::EventLog& log, const BillQuery& query, Instant now);
+// A line keeps its place in the order when its start closes, so pages have no line twice and miss none that
+// was there from the beginning. Errors: BadRequest/ContinueInvalid.
+Result<Bill> read_bill(pg::Pool& pool, const BillQuery& query, Instant now);
 
 }  // namespace nodus::metering

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "services/metering/adapters/postgres/read_models.hpp"
 #include "services/metering/adapters/postgres/row_batch.hpp"
 #include "services/metering/adapters/postgres/rows.hpp"
@@ -12,6 +14,11 @@ void post_credit(pqxx::work& tx, const account::CreditPosted& credit) {
                  credit.org.str(), credit.id, credit.amount.to_decimal(), to_micros(credit.at));
 }
 
+void write_exhaustion(pqxx::work& tx, const account::BalanceExhausted& ended, int64_t era) {
+  tx.exec_params("INSERT INTO exhaustions (org, era, at_s) VALUES ($1, $2, $3)", ended.org.str(), era,
+                 ended.at_s);
+}
+
 }  // namespace
 
 PostgresProjections::PostgresProjections(eventlog::EventLog& log) {
@@ -22,12 +29,14 @@ void PostgresProjections::charge_changed(eventlog::Unit& unit, const SandboxUid&
                                          const charge::State& before, const charge::State& after,
                                          std::span<const charge::Event> events) {
   bool declined = false;  // perhaps its cap was judged while it stopped: judge it again
+  auto cap_s = before.current ? before.current->cap_s : std::nullopt;
   for (const auto& event : events) {
+    if (const auto* opened = std::get_if<charge::ChargeOpened>(&event)) cap_s = opened->cap_s;
     declined |= std::holds_alternative<charge::StopDeclined>(event);
     const auto* closed = std::get_if<charge::ChargeClosed>(&event);
     if (closed == nullptr) continue;
     CHECK(before.current.has_value(), "start {} closed without being funded", closed->slot.start);
-    unit.stage(BillNote{*closed, before.current->sandbox_name});
+    unit.stage(BillNote{*closed, before.current->sandbox_name, cap_s});
   }
   unit.stage(StartNote{uid, after.current, declined});
 }
@@ -35,7 +44,12 @@ void PostgresProjections::charge_changed(eventlog::Unit& unit, const SandboxUid&
 void PostgresProjections::account_changed(eventlog::Unit& unit, const account::State& after,
                                           std::span<const account::Event> events,
                                           std::optional<Instant> due) {
+  int64_t era = after.era - std::ranges::count_if(events, [](const account::Event& event) {
+                  return std::holds_alternative<account::BalanceExhausted>(event);
+                });
   for (const auto& event : events) {
+    if (const auto* ended = std::get_if<account::BalanceExhausted>(&event))
+      unit.project([e = *ended, era = era++](pqxx::work& tx) { write_exhaustion(tx, e, era); });
     if (const auto* credit = std::get_if<account::CreditPosted>(&event))
       unit.project([c = *credit](pqxx::work& tx) { post_credit(tx, c); });
   }

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "libs/pg/arrays.hpp"
+#include "services/metering/adapters/postgres/bill_lines.hpp"
 
 namespace nodus::metering {
 
@@ -128,21 +129,33 @@ void write_bills(pqxx::work& tx, const Folded& notes) {
     const charge::ChargeClosed& closed = note->closed;
     const SlotRef& slot = closed.slot;
     int64_t ordinal = 0;
-    for (const Line& line : closed.lines)
+    for (const auto& [line, reason] : billed(closed, note->cap_s))
       lines.add({slot.uid.str(), text(slot.start), text(++ordinal), slot.org.str(), slot.project.str(),
                  note->sandbox_name, std::string(to_string(line.kind)), text(line.from_s), text(line.to_s),
-                 closed.rate.to_decimal(), line.amount.to_decimal(), text(line.waived)});
+                 closed.rate.to_decimal(), line.amount.to_decimal(), reason});
     postings.add({slot.org.str(), slot.uid.str() + "/" + text(slot.start), (-closed.amount).to_decimal(),
                   text(to_micros(closed.at))});
   }
+  // Whoever closes a month holds the head of account/<org>, as this transaction does: a line is either in
+  // time or late. For the same reason nobody else writes the organization's sums.
   lines.exec(
       tx, "rows_bill_lines",
-      "INSERT INTO bill_lines (sandbox_uid, start, ordinal, org, project, sandbox_name, kind, from_s,"
-      " to_s, rate, amount, waived) SELECT uid, start::bigint, ordinal::integer, org, project, name,"
-      " kind, from_s::bigint, to_s::bigint, rate::numeric, amount::numeric, waived::boolean"
+      "WITH given AS (SELECT uid, start::bigint, ordinal::integer, u.org, project, name, kind,"
+      " from_s::bigint, to_s::bigint, rate::numeric, amount::numeric, reason,"
+      " CASE WHEN from_s::bigint < p.closed_to_s THEN p.next_month END AS late_in"
       " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],"
       " $8::text[], $9::text[], $10::text[], $11::text[], $12::text[]) AS u (uid, start, ordinal, org,"
-      " project, name, kind, from_s, to_s, rate, amount, waived)");
+      " project, name, kind, from_s, to_s, rate, amount, reason)"
+      " LEFT JOIN billing_periods p ON p.org = u.org),"
+      " written AS (INSERT INTO bill_lines (sandbox_uid, start, ordinal, org, project, sandbox_name, kind,"
+      " from_s, to_s, rate, amount, waived, reason, late_in) SELECT uid, start, ordinal, org, project, name,"
+      " kind, from_s, to_s, rate, amount, reason <> 'Charged', reason, late_in FROM given)"
+      " INSERT INTO bill_days AS d (org, day, project, kind, reason, late_in, seconds, amount, lines)"
+      " SELECT org, from_s / 86400, project, kind, reason, coalesce(late_in, 0), sum(to_s - from_s),"
+      " sum(amount), count(*) FROM given GROUP BY 1, 2, 3, 4, 5, 6"
+      " ON CONFLICT (org, day, project, kind, reason, late_in) DO UPDATE SET"
+      " seconds = d.seconds + excluded.seconds, amount = d.amount + excluded.amount,"
+      " lines = d.lines + excluded.lines");
   postings.exec(
       tx, "rows_charges",
       "INSERT INTO postings (org, kind, ref, amount, at_us)"

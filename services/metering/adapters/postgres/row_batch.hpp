@@ -26,6 +26,7 @@ struct CapJudgedNote {  // a cap due by then is not due again
 struct BillNote {  // the lines of a start that closed, and its posting
   charge::ChargeClosed closed;
   std::string sandbox_name;
+  std::optional<MoneySecond> cap_s = {};  // where maxCostUSD was used up
 };
 struct AccountNote {
   account::State after;

@@ -1,0 +1,32 @@
+#include "services/metering/adapters/postgres/bill_lines.hpp"
+
+#include <algorithm>
+
+#include "services/metering/app/calendar.hpp"
+
+namespace nodus::metering {
+
+namespace {
+
+// Why the waived seconds of a start are waived: by what ended first.
+const char* waived_by(const std::vector<Line>& lines, std::optional<MoneySecond> cap_s) {
+  const auto first = std::ranges::find(lines, true, &Line::waived);
+  return first != lines.end() && cap_s && *cap_s <= first->from_s ? "MaxCostReached" : "InsufficientCredits";
+}
+
+}  // namespace
+
+std::vector<BilledLine> billed(const charge::ChargeClosed& closed, std::optional<MoneySecond> cap_s) {
+  const char* waived = waived_by(closed.lines, cap_s);
+  std::vector<BilledLine> out;
+  for (const auto& line : closed.lines)
+    for (MoneySecond from = line.from_s; from < line.to_s;) {
+      const MoneySecond to = std::min(line.to_s, (from / kDaySeconds + 1) * kDaySeconds);
+      out.push_back({{line.kind, from, to, line.waived ? Money() : closed.rate * (to - from), line.waived},
+                     line.waived ? waived : "Charged"});
+      from = to;
+    }
+  return out;
+}
+
+}  // namespace nodus::metering

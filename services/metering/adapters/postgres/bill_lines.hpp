@@ -1,0 +1,20 @@
+// A closed start as rows of the bill: its lines, cut at UTC midnight, and why each costs what it costs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "services/metering/domain/charge.hpp"
+
+namespace nodus::metering {
+
+struct BilledLine {  // within one UTC day
+  Line line;
+  std::string reason;  // Charged, or why it is waived: MaxCostReached, InsufficientCredits
+};
+
+// The amounts add up to those of the event. `cap_s`: where maxCostUSD was used up.
+std::vector<BilledLine> billed(const charge::ChargeClosed& closed, std::optional<MoneySecond> cap_s);
+
+}  // namespace nodus::metering
