@@ -167,8 +167,12 @@ class Bare {
         }
         rows.heads.push_back(db_.log->head(charge_stream(slot.uid)).value());
         rows.accounts[slot.org.str()] = db_.log->head(account_stream(slot.org)).value();
-        const Rate rate =
-            rate_of(Shape{.cpu_milli = 1000}, {.cpu_per_vcpu_s = Money::parse("0.0000035").value()});
+        const Rate rate = rate_of({.cpu_per_vcpu_s = Money::parse("0.0000035").value(),
+                                   .memory_per_gib_s = {},
+                                   .disk_per_gib_s = {},
+                                   .machine_type = "",
+                                   .machine_per_s = {},
+                                   .shape = {.cpu_milli = 1000}});
         auto lines = rate_lines(fleet.times, to_money_second(*fleet.times.reserved),
                                 to_money_second(*fleet.times.released), rate, std::nullopt);
         const Money amount = total(lines);
@@ -275,7 +279,12 @@ void caps() {
   Database db;
   db.credit("org-0");
   constexpr int kCount = 1'000;
-  const Rate rate = rate_of(Shape{.cpu_milli = 1000}, {.cpu_per_vcpu_s = Money::parse("0.0000035").value()});
+  const Rate rate = rate_of({.cpu_per_vcpu_s = Money::parse("0.0000035").value(),
+                             .memory_per_gib_s = {},
+                             .disk_per_gib_s = {},
+                             .machine_type = "",
+                             .machine_per_s = {},
+                             .shape = {.cpu_milli = 1000}});
   const Instant reserved = to_instant(to_money_second(db.clock.now()) - 68);
   const Instant due = reserved + Seconds(80);
   std::vector<Command> offers, opens;
