@@ -69,8 +69,8 @@ struct Database {
     return seconds_since(began);
   }
   void credit(const std::string& org) {
-    const std::vector<eventlog::Work> all{works.on_account(PostCredit{
-        OrgId(org), random_uuid(), "Grant", Money::parse("1000000").value(), "bench", std::nullopt})};
+    const std::vector<eventlog::Work> all{works.on_account(
+        PostCredit{OrgId(org), random_uuid(), "Grant", Money::parse("1000000").value(), "bench"})};
     CHECK(log->run(all).front().has_value(), "credit");
   }
 

@@ -5,6 +5,120 @@ CREATE SCHEMA metering;
 
 ALTER SCHEMA metering OWNER TO metering;
 
+CREATE FUNCTION metering.ledger_before_entries() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM ledger_lock(0, true);
+  RETURN NULL;
+END $$;
+
+ALTER FUNCTION metering.ledger_before_entries() OWNER TO metering;
+
+CREATE FUNCTION metering.ledger_check_lines() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  wrong bigint;
+BEGIN
+  SELECT a.entry INTO wrong FROM added a GROUP BY a.entry
+    HAVING sum(a.amount) <> 0 OR count(*) < 2
+        OR count(*) <> (SELECT count(*) FROM ledger_lines l WHERE l.entry = a.entry) LIMIT 1;
+  IF FOUND THEN
+    RAISE 'ledger entry % does not balance, or is written in pieces', wrong USING ERRCODE = 'check_violation';
+  END IF;
+  RETURN NULL;
+END $$;
+
+ALTER FUNCTION metering.ledger_check_lines() OWNER TO metering;
+
+CREATE FUNCTION metering.ledger_last_certain() RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  PERFORM ledger_lock(0, false);
+  RETURN coalesce((SELECT max(id) FROM ledger_entries), 0);
+END $$;
+
+ALTER FUNCTION metering.ledger_last_certain() OWNER TO metering;
+
+CREATE FUNCTION metering.ledger_lock(what integer, shared boolean) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  space integer := ('ledger_entries'::regclass::oid::bigint - 2147483648)::integer;
+BEGIN
+  IF shared THEN PERFORM pg_advisory_xact_lock_shared(space, what);
+  ELSE PERFORM pg_advisory_xact_lock(space, what);
+  END IF;
+END $$;
+
+ALTER FUNCTION metering.ledger_lock(what integer, shared boolean) OWNER TO metering;
+
+CREATE FUNCTION metering.ledger_seal(up_to bigint, most integer, now_us bigint) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+  last  ledger_seals;
+  found record;
+BEGIN
+  PERFORM ledger_lock(1, false);
+  SELECT * INTO last FROM ledger_seals ORDER BY n DESC LIMIT 1;
+  SELECT count(*) AS entries, min(id) AS low, max(id) AS high,
+         string_agg(sha256(convert_to(line, 'UTF8')), ''::bytea ORDER BY id) AS digests INTO found
+    FROM (SELECT id, line FROM ledger_canonical WHERE id > coalesce(last.to_entry, 0) AND id <= up_to
+           ORDER BY id LIMIT most) c;
+  IF found.entries = 0 THEN
+    RETURN 0;
+  END IF;
+  INSERT INTO ledger_seals VALUES (coalesce(last.n, 0) + 1, found.low, found.high, found.entries, found.digests,
+    coalesce(last.hash, ''),
+    ledger_seal_hash(coalesce(last.hash, ''), coalesce(last.n, 0) + 1, found.low, found.high, found.entries,
+                     found.digests), now_us);
+  RETURN found.entries;
+END $$;
+
+ALTER FUNCTION metering.ledger_seal(up_to bigint, most integer, now_us bigint) OWNER TO metering;
+
+CREATE FUNCTION metering.ledger_seal_hash(previous bytea, n bigint, from_entry bigint, to_entry bigint, entries bigint, digests bytea) RETURNS bytea
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT sha256(previous || convert_to(format('%s|%s|%s|%s|', n, from_entry, to_entry, entries), 'UTF8') || digests)
+$$;
+
+ALTER FUNCTION metering.ledger_seal_hash(previous bytea, n bigint, from_entry bigint, to_entry bigint, entries bigint, digests bytea) OWNER TO metering;
+
+CREATE FUNCTION metering.ledger_verify(from_seal bigint, to_seal bigint) RETURNS TABLE(seal bigint, entry bigint, fault text)
+    LANGUAGE sql STABLE
+    AS $$
+  WITH seals AS (
+    SELECT s.*, lag(s.hash) OVER w AS before_hash, lag(s.n) OVER w AS before_n, lag(s.to_entry) OVER w AS before_entry
+      FROM ledger_seals s WHERE s.n BETWEEN from_seal - 1 AND to_seal WINDOW w AS (ORDER BY s.n)),
+  wanted AS (SELECT * FROM seals WHERE n >= from_seal),
+  now AS (
+    SELECT w.n, c.id, sha256(convert_to(c.line, 'UTF8')) AS digest,
+           row_number() OVER (PARTITION BY w.n ORDER BY c.id) AS place
+      FROM wanted w JOIN ledger_canonical c ON c.id BETWEEN w.from_entry AND w.to_entry)
+  SELECT w.n, NULL::bigint, 'the seal before it is missing' FROM wanted w WHERE w.n > 1 AND w.before_n IS NULL
+  UNION ALL
+  SELECT w.n, NULL, 'it does not follow from the seal before it' FROM wanted w
+   WHERE w.previous <> coalesce(w.before_hash, '') OR w.from_entry <= coalesce(w.before_entry, 0)
+  UNION ALL
+  SELECT w.n, NULL, 'the seal was changed' FROM wanted w
+   WHERE w.hash <> ledger_seal_hash(w.previous, w.n, w.from_entry, w.to_entry, w.entries, w.digests)
+  UNION ALL
+  SELECT w.n, NULL, 'it sealed ' || w.entries || ' entries, and there are ' || coalesce(c.found, 0)
+    FROM wanted w LEFT JOIN (SELECT n, count(*) AS found FROM now GROUP BY n) c ON c.n = w.n
+   WHERE w.entries <> coalesce(c.found, 0)
+  UNION ALL
+  SELECT now.n, now.id, 'the entry or one of its lines was changed'
+    FROM now JOIN wanted w ON w.n = now.n
+   WHERE substr(w.digests, (now.place - 1)::integer * 32 + 1, 32) <> now.digest
+     AND position(now.digest IN w.digests) = 0
+$$;
+
+ALTER FUNCTION metering.ledger_verify(from_seal bigint, to_seal bigint) OWNER TO metering;
+
 CREATE FUNCTION metering.log_append(h_stream text[], h_version bigint[], h_state_version integer[], h_state bytea[], unused_streams text[], k_key text[], k_hash text[], k_answer bytea[], unused_keys text[], parts integer[], now_us bigint, e_part integer[], e_offset bigint[], e_stream text[], e_version bigint[], e_type text[], e_payload bytea[]) RETURNS TABLE(base_partition integer, base_position bigint)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -253,6 +367,22 @@ CREATE TABLE metering.consumer_offsets (
 
 ALTER TABLE metering.consumer_offsets OWNER TO metering;
 
+CREATE TABLE metering.credits (
+    org text NOT NULL COLLATE pg_catalog."C",
+    id text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL COLLATE pg_catalog."C",
+    amount numeric(38,12) NOT NULL,
+    uncovered numeric(38,12) DEFAULT 0 NOT NULL,
+    priority integer DEFAULT 5 NOT NULL,
+    expires_s bigint,
+    author text NOT NULL,
+    at_us bigint NOT NULL,
+    CONSTRAINT credits_kind_check CHECK ((kind = ANY (ARRAY['Purchase'::text, 'Grant'::text, 'Refund'::text, 'Adjustment'::text]))),
+    CONSTRAINT credits_uncovered_check CHECK ((uncovered >= (0)::numeric))
+);
+
+ALTER TABLE metering.credits OWNER TO metering;
+
 CREATE TABLE metering.events (
     log_partition integer NOT NULL,
     "position" bigint NOT NULL,
@@ -332,6 +462,65 @@ CREATE TABLE metering.idempotency (
 WITH (fillfactor='60');
 
 ALTER TABLE metering.idempotency OWNER TO metering;
+
+CREATE TABLE metering.ledger_entries (
+    id bigint NOT NULL,
+    org text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL COLLATE pg_catalog."C",
+    ref text NOT NULL COLLATE pg_catalog."C",
+    stream text NOT NULL COLLATE pg_catalog."C",
+    version bigint NOT NULL,
+    at_us bigint NOT NULL,
+    CONSTRAINT ledger_entries_version_check CHECK ((version >= 0))
+);
+
+ALTER TABLE metering.ledger_entries OWNER TO metering;
+
+CREATE TABLE metering.ledger_lines (
+    entry bigint NOT NULL,
+    ordinal integer NOT NULL,
+    account text NOT NULL COLLATE pg_catalog."C",
+    amount numeric(38,12) NOT NULL,
+    CONSTRAINT ledger_lines_account_check CHECK ((account = ANY (ARRAY['CustomerCredit'::text, 'Cash'::text, 'GrantedCredit'::text, 'Adjustments'::text, 'ComputeRevenue'::text, 'StorageRevenue'::text, 'ExpiredCredit'::text, 'UncoveredRefunds'::text, 'Rounding'::text])))
+);
+
+ALTER TABLE metering.ledger_lines OWNER TO metering;
+
+CREATE VIEW metering.ledger_canonical AS
+ SELECT e.id,
+    (json_build_array(e.id, e.org, e.kind, e.ref, e.stream, e.version, e.at_us, ( SELECT string_agg(((((l.ordinal || ':'::text) || l.account) || ':'::text) || l.amount), ','::text ORDER BY l.ordinal) AS string_agg
+           FROM metering.ledger_lines l
+          WHERE (l.entry = e.id))))::text AS line
+   FROM metering.ledger_entries e;
+
+ALTER TABLE metering.ledger_canonical OWNER TO metering;
+
+ALTER TABLE metering.ledger_entries ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME metering.ledger_entries_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE metering.ledger_seals (
+    n bigint NOT NULL,
+    from_entry bigint NOT NULL,
+    to_entry bigint NOT NULL,
+    entries bigint NOT NULL,
+    digests bytea NOT NULL,
+    previous bytea NOT NULL,
+    hash bytea NOT NULL,
+    sealed_us bigint NOT NULL,
+    CONSTRAINT ledger_seals_check CHECK ((to_entry >= from_entry)),
+    CONSTRAINT ledger_seals_check1 CHECK ((octet_length(digests) = (32 * entries))),
+    CONSTRAINT ledger_seals_entries_check CHECK ((entries > 0)),
+    CONSTRAINT ledger_seals_hash_check CHECK ((octet_length(hash) = 32)),
+    CONSTRAINT ledger_seals_n_check CHECK ((n > 0))
+);
+
+ALTER TABLE metering.ledger_seals OWNER TO metering;
 
 CREATE TABLE metering.log_settings (
     partitions integer NOT NULL,
@@ -470,6 +659,9 @@ ALTER TABLE ONLY metering.billing_periods
 ALTER TABLE ONLY metering.consumer_offsets
     ADD CONSTRAINT consumer_offsets_pkey PRIMARY KEY (topic, log_partition);
 
+ALTER TABLE ONLY metering.credits
+    ADD CONSTRAINT credits_pkey PRIMARY KEY (org, id);
+
 ALTER TABLE ONLY metering.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (log_partition, "position");
 
@@ -490,6 +682,18 @@ ALTER TABLE ONLY metering.heads
 
 ALTER TABLE ONLY metering.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY metering.ledger_entries
+    ADD CONSTRAINT ledger_entries_org_kind_ref_key UNIQUE (org, kind, ref);
+
+ALTER TABLE ONLY metering.ledger_entries
+    ADD CONSTRAINT ledger_entries_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY metering.ledger_lines
+    ADD CONSTRAINT ledger_lines_pkey PRIMARY KEY (entry, ordinal);
+
+ALTER TABLE ONLY metering.ledger_seals
+    ADD CONSTRAINT ledger_seals_pkey PRIMARY KEY (n);
 
 ALTER TABLE ONLY metering.log_settings
     ADD CONSTRAINT log_settings_pkey PRIMARY KEY (only_row);
@@ -526,6 +730,10 @@ CREATE INDEX bill_of_org ON metering.bill_lines USING btree (org, from_s, sandbo
 
 CREATE INDEX bill_of_project ON metering.bill_lines USING btree (project, from_s, sandbox_uid, start, ordinal);
 
+CREATE INDEX credits_by_id ON metering.credits USING btree (id);
+
+CREATE INDEX credits_by_time ON metering.credits USING btree (org, at_us, id);
+
 CREATE INDEX events_by_stream ON ONLY metering.events USING btree (stream, version);
 
 CREATE INDEX events_0_stream_version_idx ON metering.events_0 USING btree (stream, version);
@@ -554,6 +762,18 @@ ALTER INDEX metering.events_pkey ATTACH PARTITION metering.events_2_pkey;
 
 ALTER INDEX metering.events_by_stream ATTACH PARTITION metering.events_2_stream_version_idx;
 
+CREATE TRIGGER credits_are_kept BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.credits FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
+
+CREATE TRIGGER ledger_entries_in_order BEFORE INSERT ON metering.ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION metering.ledger_before_entries();
+
+CREATE TRIGGER ledger_is_kept BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
+
+CREATE TRIGGER ledger_is_kept BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.ledger_lines FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
+
+CREATE TRIGGER ledger_is_kept BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.ledger_seals FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
+
+CREATE TRIGGER ledger_lines_balance AFTER INSERT ON metering.ledger_lines REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION metering.ledger_check_lines();
+
 CREATE TRIGGER prices_are_immutable BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.machine_prices FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
 
 CREATE TRIGGER prices_are_immutable BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.prices FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
@@ -563,6 +783,18 @@ ALTER TABLE ONLY metering.machine_prices
 
 GRANT USAGE ON SCHEMA metering TO lifecycle;
 GRANT USAGE ON SCHEMA metering TO scheduler;
+
+REVOKE ALL ON TABLE metering.credits FROM metering;
+GRANT SELECT,INSERT,REFERENCES,TRIGGER ON TABLE metering.credits TO metering;
+
+REVOKE ALL ON TABLE metering.ledger_entries FROM metering;
+GRANT SELECT,INSERT,REFERENCES,TRIGGER ON TABLE metering.ledger_entries TO metering;
+
+REVOKE ALL ON TABLE metering.ledger_lines FROM metering;
+GRANT SELECT,INSERT,REFERENCES,TRIGGER ON TABLE metering.ledger_lines TO metering;
+
+REVOKE ALL ON TABLE metering.ledger_seals FROM metering;
+GRANT SELECT,INSERT,REFERENCES,TRIGGER ON TABLE metering.ledger_seals TO metering;
 
 GRANT SELECT ON TABLE metering.published_events TO lifecycle;
 GRANT SELECT ON TABLE metering.published_events TO scheduler;

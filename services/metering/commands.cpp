@@ -1,47 +1,14 @@
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cstdio>
 
-#include "libs/eventlog/postgres_log.hpp"
 #include "services/metering/adapters/audit.hpp"
 #include "services/metering/adapters/inputs.hpp"
-#include "services/metering/adapters/postgres/read_models.hpp"
 #include "services/metering/adapters/price_file.hpp"
+#include "services/metering/operator.hpp"
 #include "services/metering/service.hpp"
 
 namespace nodus::metering {
-
-namespace {
-
-constexpr int kMissing = 2;
-
-// What a command needs of the service: its database, its log and its use cases.
-struct Operator {
-  explicit Operator(const Config& config) : pool(config.database, 2) {}
-  Result<void> open(const Config& config) {
-    auto made = eventlog::make_postgres_log(clock, pool, config.log_partitions);
-    if (!made) return std::unexpected(std::move(made.error()));
-    log = std::move(*made);
-    projections.emplace(*log);
-    works.emplace(clock, config.durations, lookups, *projections);
-    return {};
-  }
-
-  SystemClock clock;
-  pg::Pool pool;
-  PostgresLookups lookups;
-  std::unique_ptr<eventlog::EventLog> log;
-  std::optional<PostgresProjections> projections;
-  std::optional<Works> works;
-};
-
-bool is_label(const std::string& text) {
-  const auto fine = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
-  return !text.empty() && text.size() <= 63 && std::ranges::all_of(text, fine);
-}
-
-}  // namespace
 
 int complain(const Error& error, int code) {
   fmt::print(stderr, "nodus-metering: {}\n", error.message);
@@ -49,21 +16,14 @@ int complain(const Error& error, int code) {
   return code;
 }
 
-int grant(const Config& config, const std::string& org, const std::string& amount, const std::string& id) {
-  const auto money = Money::parse(amount);
-  if (!money) return complain(money.error(), 1);
-  if (!is_label(org)) return complain({Code::kInvalid, "", "--org takes the name of an organization."}, 1);
-  if (id.empty() || id.size() > 128)
-    return complain({Code::kInvalid, "", "--id takes 1 to 128 characters."}, 1);
-  Operator with(config);
-  if (auto opened = with.open(config); !opened) return complain(opened.error(), kMissing);
-  const std::vector works = {
-      with.works->on_account(PostCredit{OrgId(org), id, "Grant", *money, "operator", std::nullopt})};
-  const auto answer = with.log->run(works).front();
-  if (!answer) return complain(answer.error(), 1);
-  fmt::print("grant {} of ${} to {}: {}\n", id, money->to_decimal(), org,
-             *answer == "done" ? "posted" : "posted before");
-  return 0;
+int print_checks(const std::vector<Check>& checks) {
+  int64_t faults = 0;
+  fmt::print("{:<58} {:>7}  {}\n", "CHECK", "FAULTS", "EXAMPLE");
+  for (const auto& check : checks) {
+    fmt::print("{:<58} {:>7}  {}\n", check.name, check.faults, check.example);
+    faults += check.faults;
+  }
+  return faults == 0 ? 0 : 1;
 }
 
 int publish(const Config& config, const std::string& file) {
@@ -82,13 +42,7 @@ int run_audit(const Config& config) {
   if (auto opened = with.open(config); !opened) return complain(opened.error(), kMissing);
   const auto checks = audit(with.pool, *with.log);
   if (!checks) return complain(checks.error(), 1);
-  int64_t faults = 0;
-  fmt::print("{:<58} {:>7}  {}\n", "CHECK", "FAULTS", "EXAMPLE");
-  for (const auto& check : *checks) {
-    fmt::print("{:<58} {:>7}  {}\n", check.name, check.faults, check.example);
-    faults += check.faults;
-  }
-  return faults == 0 ? 0 : 1;
+  return print_checks(*checks);
 }
 
 int parked_list(const Config& config) {

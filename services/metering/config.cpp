@@ -1,5 +1,7 @@
 #include "services/metering/config.hpp"
 
+#include <cstdlib>
+
 namespace nodus::metering {
 
 namespace {
@@ -38,6 +40,7 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   out.deadlines.poll = std::chrono::ceil<Millis>(in.duration("deadlines.poll", Millis(500)));
   out.deadlines.bus_patience = in.duration("deadlines.busPatience", std::chrono::minutes(1));
   out.identity_secret = in.secret("NODUS_IDENTITY_SECRET");
+  if (const char* secret = std::getenv("NODUS_STRIPE_SECRET")) out.stripe_secret = secret;
   if (printed) *printed = in.print();
   if (out.durations.stop_reserve >= out.durations.hold)
     faults.push_back({"money.stopReserve", "FieldValueInvalid", "must be less than money.hold"});

@@ -21,6 +21,7 @@ struct Config {
   DeadlineOptions deadlines;
   Micros price_lead{300'000'000};
   std::string identity_secret;
+  std::string stripe_secret;  // NODUS_STRIPE_SECRET, of the payment webhook; empty: it is off
 };
 
 // Every fault at once, one cause each. `printed`: the effective values, secrets hidden.

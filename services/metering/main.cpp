@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "libs/base/signals.hpp"
+#include "services/metering/admin.hpp"
 #include "services/metering/service.hpp"
 
 using namespace nodus;
@@ -11,16 +12,12 @@ int main(int argc, char** argv) {
   block_termination();
   CLI::App app("The metering service: prices, rates, holds, charges, credits and the bill.",
                "nodus-metering");
-  std::string path, org, amount, id, file, topic, stream;
+  std::string path, topic, stream;
   bool print = false;
   app.add_option("--config", path, "YAML file")->required();
   app.add_flag("--print-config", print, "print the effective configuration and end");
-  auto* grant = app.add_subcommand("grant", "post a credit, once per id");
-  grant->add_option("--org", org)->required();
-  grant->add_option("--amount", amount, "USD, such as 100.00")->required();
-  grant->add_option("--id", id, "of the grant")->required();
-  auto* prices = app.add_subcommand("prices", "publish the new versions of a price book");
-  prices->add_option("--file", file, "YAML, see prices.example.yaml")->required();
+  metering::AdminAction admin;
+  metering::admin_commands(app, admin);
   auto* audit = app.add_subcommand("audit", "check the ledger; exit code 1 on a fault");
   auto* parked = app.add_subcommand("parked", "messages that could not be applied");
   auto* list = parked->add_subcommand("list");
@@ -44,8 +41,7 @@ int main(int argc, char** argv) {
     fmt::print("{}", printed);
     return 0;
   }
-  if (*grant) return metering::grant(*config, org, amount, id);
-  if (*prices) return metering::publish(*config, file);
+  if (admin) return admin(*config);
   if (*audit) return metering::run_audit(*config);
   if (*list) return metering::parked_list(*config);
   if (*replay) return metering::parked_replay(*config, topic, stream);

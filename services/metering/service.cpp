@@ -5,9 +5,11 @@
 #include "libs/telemetry/log.hpp"
 #include "libs/telemetry/metrics.hpp"
 #include "services/metering/adapters/http/bill_route.hpp"
+#include "services/metering/adapters/http/money_routes.hpp"
 #include "services/metering/adapters/inputs.hpp"
 #include "services/metering/adapters/postgres/deadline_rows.hpp"
 #include "services/metering/adapters/postgres/read_models.hpp"
+#include "services/metering/adapters/sealer.hpp"
 
 namespace nodus::metering {
 
@@ -65,6 +67,9 @@ int serve(const Config& config) {
   http::Server server(config.http);
   const BillDeps bill{clock, pool, config.identity_secret};
   bill_routes(server, bill);
+  const MoneyDeps money{
+      clock, pool, **events, works, config.durations, config.identity_secret, config.stripe_secret};
+  money_routes(server, money);
   server.health_routes([&] {
     return pool.with_tx([](pqxx::work& tx) -> Result<void> {
       tx.exec1("SELECT 1");
@@ -74,6 +79,8 @@ int serve(const Config& config) {
   if (auto started = server.start(); !started) return complain(started.error(), kMissing);
   auto consumer = consume(config, clock, **events, pool, works, watermark);
   deadlines.start();
+  Sealer sealer(clock, pool);
+  sealer.start();
   log::info("service.started", {{"port", int64_t{server.port()}}, {"bus", config.bus.kind}});
 
   const int signal = wait_for_termination();
@@ -82,6 +89,7 @@ int serve(const Config& config) {
   // Both commit, and each commit nudges the relay: they end before it does.
   consumer->stop();
   deadlines.stop();
+  sealer.stop();
   return 0;
 }
 

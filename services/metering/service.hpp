@@ -3,20 +3,21 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "services/metering/adapters/audit.hpp"
 #include "services/metering/config.hpp"
 
 namespace nodus::metering {
 
 int serve(const Config& config);
-// Posts a credit once per id; the same id with another amount is refused.
-int grant(const Config& config, const std::string& org, const std::string& amount, const std::string& id);
 int publish(const Config& config, const std::string& file);
 int run_audit(const Config& config);
 int parked_list(const Config& config);
 int parked_replay(const Config& config, const std::string& topic, const std::string& stream);
 int parked_skip(const Config& config, const std::string& topic, const std::string& stream);
 
-int complain(const Error& error, int code);  // one sentence on stderr, and its causes
+int print_checks(const std::vector<Check>& checks);  // 1: there are faults
+int complain(const Error& error, int code);          // one sentence on stderr, and its causes
 
 }  // namespace nodus::metering

@@ -1,7 +1,10 @@
 #include "services/metering/adapters/audit.hpp"
 
-#include "services/metering/adapters/postgres/rows.hpp"
-#include "services/metering/app/streams.hpp"
+#include <algorithm>
+#include <iterator>
+
+#include "services/metering/adapters/postgres/ledger.hpp"
+#include "services/metering/adapters/rebuild.hpp"
 
 namespace nodus::metering {
 
@@ -43,6 +46,29 @@ constexpr Question kQuestions[] = {
      "postings"
      " GROUP BY org) p ON p.org = a.org WHERE coalesce(a.credits - a.charged, 0) <> coalesce(p.balance, 0)"},
     {"no balance below zero", "SELECT org FROM accounts WHERE credits < charged"},
+    {"no balance was below zero after any posting",
+     "SELECT org || ' after entry ' || id FROM (SELECT e.org, e.id, sum(-l.amount) OVER (PARTITION BY e.org"
+     " ORDER BY e.id) AS balance FROM ledger_entries e JOIN ledger_lines l ON l.entry = e.id"
+     " WHERE l.account = 'CustomerCredit') b WHERE balance < 0"},
+    {"every posting balances, in two lines or more",
+     "SELECT e.kind || ' ' || e.org || '/' || e.ref FROM ledger_entries e LEFT JOIN ledger_lines l"
+     " ON l.entry = e.id GROUP BY e.id HAVING count(l.entry) < 2 OR sum(l.amount) <> 0"},
+    {"no line without its posting",
+     "SELECT l.entry::text FROM ledger_lines l LEFT JOIN ledger_entries e ON e.id = l.entry WHERE e.id IS "
+     "NULL"},
+    {"ledger = balance",
+     "SELECT coalesce(a.org, l.org) FROM accounts a FULL JOIN (SELECT e.org, -sum(l.amount) AS balance FROM"
+     " ledger_entries e JOIN ledger_lines l ON l.entry = e.id WHERE l.account = 'CustomerCredit' GROUP BY"
+     " e.org) l ON l.org = a.org WHERE coalesce(a.credits - a.charged, 0) <> coalesce(l.balance, 0)"},
+    {"the ledger sums to zero",
+     "SELECT 'the sum is ' || sum(amount) FROM ledger_lines HAVING sum(amount) <> 0"},
+    {"credits = postings",
+     "SELECT coalesce(c.org || '/' || c.id, p.org || '/' || p.ref) FROM credits c FULL JOIN (SELECT * FROM"
+     " postings WHERE kind = 'Credit') p ON p.org = c.org AND p.ref = c.id WHERE c.amount IS DISTINCT FROM"
+     " p.amount"},
+    {"no interval is negative, and each start has one end",
+     "SELECT sandbox_uid || '/' || start FROM bill_lines WHERE to_s <= from_s UNION ALL"
+     " SELECT s.sandbox_uid || '/' || s.start FROM starts s JOIN bill_lines l USING (sandbox_uid, start)"},
     {"live lines: rates, holds and counts of the starts",
      "SELECT a.org FROM accounts a LEFT JOIN (SELECT org,"
      " sum(rate) FILTER (WHERE open) AS rate, sum(rate * from_s) FILTER (WHERE open) AS base,"
@@ -54,54 +80,6 @@ constexpr Question kQuestions[] = {
      " (coalesce(s.rate, 0), coalesce(s.base, 0), coalesce(s.held_open, 0), coalesce(s.open, 0),"
      " coalesce(s.held_funded, 0), coalesce(s.funded, 0))"},
 };
-
-template <class Aggregate>
-Result<std::string> differs(eventlog::EventLog& log, const std::string& stream) {
-  const auto head = log.head(stream);
-  if (!head) return std::unexpected(head.error());
-  typename Aggregate::State state;
-  for (int64_t version = 0; version < head->version;) {
-    const auto page = log.read_stream(stream, version, 500);
-    if (!page) return std::unexpected(page.error());
-    if (page->empty()) return "ends at version " + std::to_string(version);
-    for (const auto& recorded : *page) {
-      if (recorded.version != version + 1) return "misses version " + std::to_string(version + 1);
-      if (recorded.version > head->version) break;
-      const auto event = Aggregate::decode(recorded.type, recorded.payload);
-      if (!event) return event.error().message;
-      Aggregate::evolve(state, *event);
-      version = recorded.version;
-    }
-  }
-  const auto kept = head->version == 0 ? Result<typename Aggregate::State>(typename Aggregate::State())
-                                       : Aggregate::decode_state(head->state);
-  if (!kept) return kept.error().message;
-  return state == *kept ? "" : "the rebuilt state is another";
-}
-
-Result<Check> rebuild(pg::Pool& pool, eventlog::EventLog& log) {
-  Check check{"rebuild from events = head rows"};
-  for (std::string after;;) {
-    const auto streams = pool.with_tx([&](pqxx::work& tx) -> Result<std::vector<std::string>> {
-      std::vector<std::string> names;
-      for (const auto& row :
-           tx.exec_params("SELECT stream FROM heads WHERE stream > $1 ORDER BY stream LIMIT 500", after))
-        names.emplace_back(row[0].c_str());
-      return names;
-    });
-    if (!streams) return std::unexpected(streams.error());
-    if (streams->empty()) return check;
-    for (const auto& stream : *streams) {
-      const auto difference =
-          stream.starts_with("charge/") ? differs<Charges>(log, stream) : differs<Accounts>(log, stream);
-      if (!difference) return std::unexpected(difference.error());
-      if (difference->empty()) continue;
-      ++check.faults;
-      check.example = stream + ": " + *difference;
-    }
-    after = streams->back();
-  }
-}
 
 }  // namespace
 
@@ -116,9 +94,14 @@ Result<std::vector<Check>> audit(pg::Pool& pool, eventlog::EventLog& log) {
     if (!check) return std::unexpected(std::move(check.error()));
     checks.push_back(std::move(*check));
   }
-  auto replayed = rebuild(pool, log);
+  auto replayed = rebuild_check(pool, log);
   if (!replayed) return std::unexpected(std::move(replayed.error()));
-  checks.push_back(std::move(*replayed));
+  std::ranges::move(*replayed, std::back_inserter(checks));
+  auto verdict = verify_ledger(pool, "");
+  if (!verdict) return std::unexpected(std::move(verdict.error()));
+  Check seals{"the seals of the ledger hold", std::ssize(verdict->faults)};
+  if (!verdict->faults.empty()) seals.example = to_string(verdict->faults.front());
+  checks.push_back(std::move(seals));
   return checks;
 }
 

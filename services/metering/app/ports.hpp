@@ -16,9 +16,11 @@ class Lookups {
  public:
   virtual ~Lookups() = default;
   virtual Result<std::optional<PriceVersion>> price_in_force(eventlog::Unit& unit, Instant at) = 0;
-  // The amount of a credit that is posted already.
-  virtual Result<std::optional<Money>> posted_credit(eventlog::Unit& unit, const OrgId& org,
-                                                     const std::string& id) = 0;
+  // A credit that is posted already.
+  virtual Result<std::optional<PostedCredit>> posted_credit(eventlog::Unit& unit, const OrgId& org,
+                                                            const std::string& id) = 0;
+  // What was paid back by refunds whose ids begin with `prefix`.
+  virtual Result<Money> refunded(eventlog::Unit& unit, const OrgId& org, const std::string& prefix) = 0;
 };
 
 // Read models, written with the events they follow from.

@@ -91,9 +91,15 @@ Result<std::string> Works::decide_account(eventlog::Unit& unit, AccountCommand c
   const auto account = eventlog::load<Accounts, Accounts>(unit, account_stream(org));
   if (!account) return std::unexpected(account.error());
   if (auto* credit = std::get_if<PostCredit>(&command)) {
-    const auto posted = lookups_.posted_credit(unit, org, credit->id);
-    if (!posted) return std::unexpected(posted.error());
-    credit->posted = *posted;
+    if (!credit->total_of.empty()) {
+      const auto before = lookups_.refunded(unit, org, credit->total_of);
+      if (!before) return std::unexpected(before.error());
+      credit->amount -= *before;
+      if (credit->amount <= Money()) return "repeated";
+    }
+    auto posted = lookups_.posted_credit(unit, org, credit->id);
+    if (!posted) return std::unexpected(std::move(posted.error()));
+    credit->posted = std::move(*posted);
   }
   const auto with = context(clock_.now());
   const auto events = decide(*account, command, with);

@@ -35,6 +35,10 @@ void on(State& state, const CreditPosted& e) {
   state.credits += e.amount;
 }
 
+void on(State& state, const FirstPurchase&) {
+  state.purchased = true;
+}
+
 void on(State& state, const HoldPlaced& e) {
   state.org = e.org;
   state.held_funded += e.hold;

@@ -15,16 +15,29 @@
 
 namespace nodus::metering::account {
 
+inline constexpr int kDefaultPriority = 5;  // of a credit: 1 to 9, the smallest is used first
+
 // ---- events
 
 struct CreditPosted {
   OrgId org;
-  std::string id;  // of the grant or payment; posted once
-  std::string kind;
-  Money amount;
+  std::string id;    // of the grant or payment; posted once
+  std::string kind;  // Purchase | Grant | Refund | Adjustment
+  Money amount;      // what the balance changes by; below zero: a Refund, or an Adjustment that takes away
   std::string author;
   Instant at;
+  std::optional<MoneySecond> expires_s{};  // of a Grant
+  int priority = kDefaultPriority;
+  std::optional<Money> used{};  // by charges and lines at that instant
+  Money uncovered{};            // of a Refund: paid back though it was spent
   bool operator==(const CreditPosted&) const = default;
+};
+
+struct FirstPurchase {  // once an organization: the limit on its shared capacity is lifted
+  OrgId org;
+  std::string id;  // of the purchase
+  Instant at;
+  bool operator==(const FirstPurchase&) const = default;
 };
 
 struct HoldPlaced {
@@ -100,8 +113,8 @@ struct FundsChanged {  // refusals of this organization may be asked again
   bool operator==(const FundsChanged&) const = default;
 };
 
-using Event = std::variant<CreditPosted, HoldPlaced, HoldFreed, AccrualStarted, AccrualFlattened,
-                           BalanceExhausted, AccrualEnded, RefusalNoted, FundsChanged>;
+using Event = std::variant<CreditPosted, FirstPurchase, HoldPlaced, HoldFreed, AccrualStarted,
+                           AccrualFlattened, BalanceExhausted, AccrualEnded, RefusalNoted, FundsChanged>;
 
 // ---- state
 
@@ -126,6 +139,7 @@ struct State {
   int64_t era = 0;
   std::vector<Exhaustion> exhaustions;
   std::optional<Money> smallest_refused;  // the smallest hold refused since the last FundsChanged
+  bool purchased = false;                 // FirstPurchase was told
   bool operator==(const State&) const = default;
 };
 

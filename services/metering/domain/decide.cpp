@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libs/base/check.hpp"
+#include "services/metering/domain/credits.hpp"
 
 namespace nodus::metering {
 
@@ -259,17 +260,10 @@ Result<void> on(Draft& draft, const JudgeMoney& command, const Context& context)
 }
 
 Result<void> on(Draft& draft, const PostCredit& command, const Context& context) {
-  if (command.posted) {
-    if (*command.posted == command.amount) return {};
-    return fail(Code::kConflict, "CreditIdReused",
-                "Credit " + command.id + " was posted with $" + command.posted->to_decimal() + ".");
-  }
-  if (command.amount <= Money())
-    return fail(Code::kInvalid, "FieldValueInvalid", "A credit must be more than zero.");
-  settle_balance(draft, command.org, to_money_second(context.now));
-  draft.emit(account::CreditPosted{command.org, command.id, command.kind, command.amount, command.author,
-                                   context.now});
-  draft.emit(account::FundsChanged{command.org, context.now});
+  if (!command.posted) settle_balance(draft, command.org, to_money_second(context.now));
+  auto events = post_credit(draft.account, command, context.now);
+  if (!events) return std::unexpected(std::move(events.error()));
+  for (auto& event : *events) draft.emit(std::move(event));
   return {};
 }
 

@@ -71,13 +71,25 @@ Result<Events> decide(const charge::State& charge, const account::State& account
 
 // ---- commands about the account alone
 
+struct PostedCredit {  // the body of a credit, as it was asked for
+  std::string kind;
+  Money amount;
+  std::optional<MoneySecond> expires_s{};
+  int priority = account::kDefaultPriority;
+  bool operator==(const PostedCredit&) const = default;
+};
 struct PostCredit {
   OrgId org;
   std::string id;
-  std::string kind;  // Grant | Purchase | Adjustment
-  Money amount;
+  std::string kind;  // Purchase | Grant | Refund | Adjustment
+  Money amount;      // above zero; an Adjustment may take away
   std::string author;
-  std::optional<Money> posted;  // what is posted under this id already
+  std::optional<PostedCredit> posted{};    // what is posted under this id already
+  std::optional<MoneySecond> expires_s{};  // of a Grant
+  int priority = account::kDefaultPriority;
+  bool paid_back = false;  // a Refund that has happened: what is spent already is noted as uncovered
+  // Not empty: `amount` is the total of all refunds whose ids begin so; the new ones make up the difference.
+  std::string total_of{};
 };
 struct JudgeBalance {  // a deadline: has the balance ended by `at`?
   OrgId org;
@@ -85,7 +97,8 @@ struct JudgeBalance {  // a deadline: has the balance ended by `at`?
 };
 using AccountCommand = std::variant<PostCredit, JudgeBalance>;
 
-// Errors: Conflict/CreditIdReused (posted with another amount), Invalid/FieldValueInvalid (not positive).
+// Errors: Conflict/CreditIdReused (posted with another body), Conflict/CreditSpent (more is taken away than
+// is left), Invalid/Invalid with causes.
 Result<std::vector<account::Event>> decide(const account::State& account, const AccountCommand& command,
                                            const Context& context);
 

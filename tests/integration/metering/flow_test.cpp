@@ -49,8 +49,8 @@ TEST(Flow, ACreditIsPostedOnce) {
   World world;
   world.credit("1.00", "g1");
   world.credit("1.00", "g1");
-  const std::vector again = {world.works.on_account(
-      PostCredit{OrgId("acme"), "g1", "Grant", Money::parse("2.00").value(), "test", std::nullopt})};
+  const std::vector again = {
+      world.works.on_account(PostCredit{OrgId("acme"), "g1", "Grant", Money::parse("2.00").value(), "test"})};
   EXPECT_EQ(world.log->run(again).front().error().reason, "CreditIdReused");
   EXPECT_EQ(world.text("SELECT sum(amount) FROM postings"), "1.000000000000");
   EXPECT_TRUE(world.audited());

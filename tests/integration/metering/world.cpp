@@ -149,8 +149,8 @@ World::World(const std::string& existing)
 }
 
 void World::credit(const std::string& amount, const std::string& id, const std::string& org) {
-  const std::vector all = {works.on_account(
-      PostCredit{OrgId(org), id, "Grant", Money::parse(amount).value(), "test", std::nullopt})};
+  const std::vector all = {
+      works.on_account(PostCredit{OrgId(org), id, "Grant", Money::parse(amount).value(), "test"})};
   const auto answer = log->run(all).front();
   ASSERT_TRUE(answer) << answer.error().message;
 }

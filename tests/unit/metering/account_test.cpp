@@ -196,7 +196,7 @@ TEST(Account, CreditsArePostedOnce) {
   EXPECT_THAT(scenario.run(credit(0, 500)), ElementsAre("Credit 500", "FundsChanged"));
   EXPECT_THAT(scenario.run(credit(1, 500, "g1", Money::from_pico(500))), IsEmpty());
   EXPECT_THAT(scenario.run(credit(1, 501, "g1", Money::from_pico(500))), ElementsAre("error CreditIdReused"));
-  EXPECT_THAT(scenario.run(credit(1, 0, "g2")), ElementsAre("error FieldValueInvalid"));
+  EXPECT_THAT(scenario.run(credit(1, 0, "g2")), ElementsAre("error Invalid"));
 }
 
 TEST(Account, AThousandOffersAgainstCreditForSeven) {

@@ -55,6 +55,9 @@ TEST(Codec, AccountEventsSurvive) {
   const SandboxUid uid("u1");
   const std::vector<account::Event> events = {
       account::CreditPosted{org, "g1", "Grant", kHold, "me", at(1)},
+      account::CreditPosted{org, "g2", "Refund", -kHold, "me", at(1), 77, 3, Money::from_pico(4),
+                            Money::from_pico(5)},
+      account::FirstPurchase{org, "p1", at(1)},
       account::HoldPlaced{org, uid, 3, kRate, kHold},
       account::HoldFreed{org, uid, 3, kHold},
       account::AccrualStarted{org, uid, 3, kRate, kT0, kHold},

@@ -58,8 +58,10 @@ struct Words {
     return text;
   }
   std::string operator()(const account::CreditPosted& e) const {
-    return fmt::format("Credit {}", pico(e.amount));
+    return fmt::format("Credit {}", pico(e.amount)) +
+           (e.uncovered == Money() ? "" : fmt::format(" uncovered {}", pico(e.uncovered)));
   }
+  std::string operator()(const account::FirstPurchase&) const { return "FirstPurchase"; }
   std::string operator()(const account::HoldPlaced& e) const { return fmt::format("Hold {}", pico(e.hold)); }
   std::string operator()(const account::HoldFreed& e) const {
     return fmt::format("HoldFreed {}", pico(e.hold));

@@ -59,9 +59,10 @@ inline Step judge_balance(double now) {
   return {now, AccountCommand(JudgeBalance{OrgId("acme"), at(now)})};
 }
 inline Step credit(double now, int64_t pico, const std::string& id = "g1",
-                   std::optional<Money> posted = std::nullopt) {
-  return {now,
-          AccountCommand(PostCredit{OrgId("acme"), id, "Grant", Money::from_pico(pico), "test", posted})};
+                   std::optional<Money> posted = std::nullopt, const std::string& kind = "Grant") {
+  PostCredit command{OrgId("acme"), id, kind, Money::from_pico(pico), "test"};
+  if (posted) command.posted = PostedCredit{kind, *posted};
+  return {now, AccountCommand(std::move(command))};
 }
 
 // In words, with pico-dollars and seconds after kT0: "Funded 1 rate 9 hold 675".

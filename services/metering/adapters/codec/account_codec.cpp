@@ -52,6 +52,18 @@ Encoded to_proto(const account::CreditPosted& e) {
   m.set_amount_usd(e.amount.to_decimal());
   m.set_author(e.author);
   m.set_at_us(to_micros(e.at));
+  if (e.expires_s) m.set_expires_at_s(*e.expires_s);
+  m.set_priority(e.priority);
+  if (e.used) m.set_used_usd(e.used->to_decimal());
+  if (e.uncovered != Money()) m.set_uncovered_usd(e.uncovered.to_decimal());
+  return encoded(m);
+}
+
+Encoded to_proto(const account::FirstPurchase& e) {
+  pb::FirstPurchase m;
+  m.set_org(e.org.str());
+  m.set_id(e.id);
+  m.set_at_us(to_micros(e.at));
   return encoded(m);
 }
 
@@ -114,8 +126,17 @@ Encoded to_proto(const account::FundsChanged& e) {
 }
 
 account::Event from_proto(const pb::CreditPosted& m, FieldReader& in) {
-  return account::CreditPosted{OrgId(m.org()),           m.id(),     m.kind(),
-                               in.money(m.amount_usd()), m.author(), from_micros(m.at_us())};
+  account::CreditPosted e{OrgId(m.org()),           m.id(),     m.kind(),
+                          in.money(m.amount_usd()), m.author(), from_micros(m.at_us())};
+  if (m.expires_at_s() != 0) e.expires_s = m.expires_at_s();
+  if (m.priority() != 0) e.priority = m.priority();
+  e.used = in.optional_money(m.used_usd());
+  e.uncovered = in.optional_money(m.uncovered_usd()).value_or(Money());
+  return e;
+}
+
+account::Event from_proto(const pb::FirstPurchase& m, FieldReader&) {
+  return account::FirstPurchase{OrgId(m.org()), m.id(), from_micros(m.at_us())};
 }
 
 account::Event from_proto(const pb::HoldPlaced& m, FieldReader& in) {
@@ -182,6 +203,7 @@ Encoded encode(const account::Event& event) {
 Result<account::Event> decode_account(std::string_view type, const std::string& payload) {
   const auto is = [&](const auto* descriptor) { return type == descriptor->full_name(); };
   if (is(pb::CreditPosted::descriptor())) return decoded<pb::CreditPosted>(payload);
+  if (is(pb::FirstPurchase::descriptor())) return decoded<pb::FirstPurchase>(payload);
   if (is(pb::HoldPlaced::descriptor())) return decoded<pb::HoldPlaced>(payload);
   if (is(pb::HoldFreed::descriptor())) return decoded<pb::HoldFreed>(payload);
   if (is(pb::AccrualStarted::descriptor())) return decoded<pb::AccrualStarted>(payload);

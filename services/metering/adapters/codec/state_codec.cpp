@@ -89,6 +89,7 @@ std::string encode_state(const account::State& state) {
     entry->set_at_s(exhaustion.at_s);
     entry->set_starts(exhaustion.starts);
   }
+  to.set_purchased(state.purchased);
   if (state.smallest_refused) to.set_smallest_refused_usd(state.smallest_refused->to_decimal());
   return to.SerializeAsString();
 }
@@ -110,6 +111,7 @@ Result<account::State> decode_account_state(const std::string& bytes) {
                        .era = from->era()};
   for (const auto& entry : from->exhaustions())
     state.exhaustions.push_back({entry.era(), entry.at_s(), entry.starts()});
+  state.purchased = from->purchased();
   if (from->has_smallest_refused_usd()) state.smallest_refused = in.money(from->smallest_refused_usd());
   return in.finish(std::move(state));
 }

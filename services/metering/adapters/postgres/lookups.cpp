@@ -31,12 +31,23 @@ Result<std::optional<PriceVersion>> PostgresLookups::price_in_force(eventlog::Un
   return *price;
 }
 
-Result<std::optional<Money>> PostgresLookups::posted_credit(eventlog::Unit& unit, const OrgId& org,
-                                                            const std::string& id) {
+Result<std::optional<PostedCredit>> PostgresLookups::posted_credit(eventlog::Unit& unit, const OrgId& org,
+                                                                   const std::string& id) {
   const auto rows = unit.sql()->exec_params(
-      "SELECT amount FROM postings WHERE org = $1 AND kind = 'Credit' AND ref = $2", org.str(), id);
+      "SELECT kind, CASE kind WHEN 'Refund' THEN uncovered - amount ELSE amount END, expires_s, priority"
+      " FROM credits WHERE org = $1 AND id = $2",
+      org.str(), id);
   if (rows.empty()) return std::nullopt;
-  return money_of(rows[0][0]);
+  return PostedCredit{rows[0][0].c_str(), money_of(rows[0][1]), optional_of(rows[0][2]),
+                      rows[0][3].as<int>()};
+}
+
+Result<Money> PostgresLookups::refunded(eventlog::Unit& unit, const OrgId& org, const std::string& prefix) {
+  const auto row = unit.sql()->exec_params1(
+      "SELECT coalesce(sum(uncovered - amount), 0)::numeric(38,12) FROM credits"
+      " WHERE org = $1 AND kind = 'Refund' AND starts_with(id, $2)",
+      org.str(), prefix);
+  return money_of(row[0]);
 }
 
 }  // namespace nodus::metering

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <iterator>
 
+#include "services/metering/adapters/postgres/ledger.hpp"
 #include "services/metering/adapters/postgres/read_models.hpp"
 #include "services/metering/adapters/postgres/row_batch.hpp"
 #include "services/metering/adapters/postgres/rows.hpp"
+#include "services/metering/app/streams.hpp"
 
 namespace nodus::metering {
 
@@ -12,6 +15,21 @@ namespace {
 void post_credit(pqxx::work& tx, const account::CreditPosted& credit) {
   tx.exec_params("INSERT INTO postings (org, kind, ref, amount, at_us) VALUES ($1, 'Credit', $2, $3, $4)",
                  credit.org.str(), credit.id, credit.amount.to_decimal(), to_micros(credit.at));
+  tx.exec_params(
+      "INSERT INTO credits (org, id, kind, amount, uncovered, priority, expires_s, author, at_us)"
+      " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+      credit.org.str(), credit.id, credit.kind, credit.amount.to_decimal(), credit.uncovered.to_decimal(),
+      credit.priority, credit.expires_s, credit.author, to_micros(credit.at));
+}
+
+// The entries of events that were just appended to `stream`.
+template <class Event>
+void stage_entries(eventlog::Unit& unit, const std::string& stream, std::span<const Event> events) {
+  int64_t version = unit.head(stream).version - std::ssize(events);
+  for (const auto& event : events) {
+    ++version;
+    if (auto entry = entry_of(event)) unit.stage(LedgerNote{std::move(*entry), stream, version});
+  }
 }
 
 void write_exhaustion(pqxx::work& tx, const account::BalanceExhausted& ended, int64_t era) {
@@ -22,7 +40,10 @@ void write_exhaustion(pqxx::work& tx, const account::BalanceExhausted& ended, in
 }  // namespace
 
 PostgresProjections::PostgresProjections(eventlog::EventLog& log) {
-  log.on_append([](pqxx::work& tx, std::vector<std::any>& staged) { write_rows(tx, staged); });
+  log.on_append([](pqxx::work& tx, std::vector<std::any>& staged) {
+    write_rows(tx, staged);
+    write_ledger(tx, staged);
+  });
 }
 
 void PostgresProjections::charge_changed(eventlog::Unit& unit, const SandboxUid& uid,
@@ -39,6 +60,7 @@ void PostgresProjections::charge_changed(eventlog::Unit& unit, const SandboxUid&
     unit.stage(BillNote{*closed, before.current->sandbox_name, cap_s});
   }
   unit.stage(StartNote{uid, after.current, declined});
+  stage_entries(unit, charge_stream(uid), events);
 }
 
 void PostgresProjections::account_changed(eventlog::Unit& unit, const account::State& after,
@@ -54,6 +76,7 @@ void PostgresProjections::account_changed(eventlog::Unit& unit, const account::S
       unit.project([c = *credit](pqxx::work& tx) { post_credit(tx, c); });
   }
   unit.stage(AccountNote{after});
+  stage_entries(unit, account_stream(after.org), events);
   unit.stage(DueNote{after.org, due});
 }
 

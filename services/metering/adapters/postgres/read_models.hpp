@@ -25,8 +25,9 @@ class PostgresProjections final : public Projections {
 class PostgresLookups final : public Lookups {
  public:
   Result<std::optional<PriceVersion>> price_in_force(eventlog::Unit& unit, Instant at) override;
-  Result<std::optional<Money>> posted_credit(eventlog::Unit& unit, const OrgId& org,
-                                             const std::string& id) override;
+  Result<std::optional<PostedCredit>> posted_credit(eventlog::Unit& unit, const OrgId& org,
+                                                    const std::string& id) override;
+  Result<Money> refunded(eventlog::Unit& unit, const OrgId& org, const std::string& prefix) override;
 
  private:
   std::mutex mutex_;

@@ -68,7 +68,7 @@ class Replay {
   void credit(std::istringstream& in) {
     std::string org, id, amount;
     in >> org >> id >> amount;
-    on_account(org, PostCredit{OrgId(org), id, "Grant", *Money::parse(amount), "oracle", std::nullopt});
+    on_account(org, PostCredit{OrgId(org), id, "Grant", *Money::parse(amount), "oracle"});
   }
 
   void on_account(const std::string& org, const AccountCommand& command) {

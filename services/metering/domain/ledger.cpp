@@ -1,0 +1,50 @@
+#include "services/metering/domain/ledger.hpp"
+
+namespace nodus::metering {
+
+namespace {
+
+LedgerLine line(std::string_view account, Money amount) {
+  return {std::string(account), amount};
+}
+
+// The account on the other side of a credit.
+std::string_view source_of(const std::string& kind) {
+  if (kind == "Purchase" || kind == "Refund") return ledger::kCash;
+  return kind == "Adjustment" ? ledger::kAdjustments : ledger::kGrantedCredit;
+}
+
+LedgerEntry posted(const account::CreditPosted& e) {
+  LedgerEntry entry{e.org, e.kind, e.id, e.at, {}};
+  entry.lines.push_back(line(ledger::kCustomerCredit, -e.amount));
+  entry.lines.push_back(line(source_of(e.kind), e.amount - e.uncovered));
+  if (e.uncovered != Money()) entry.lines.push_back(line(ledger::kUncoveredRefunds, e.uncovered));
+  return entry;
+}
+
+}  // namespace
+
+std::optional<LedgerEntry> entry_of(const account::Event& event) {
+  if (const auto* credit = std::get_if<account::CreditPosted>(&event)) return posted(*credit);
+  return std::nullopt;
+}
+
+std::optional<LedgerEntry> entry_of(const charge::Event& event) {
+  const auto* closed = std::get_if<charge::ChargeClosed>(&event);
+  if (closed == nullptr) return std::nullopt;
+  return LedgerEntry{
+      closed->slot.org,
+      "Charge",
+      closed->slot.uid.str() + "/" + std::to_string(closed->slot.start),
+      closed->at,
+      {line(ledger::kCustomerCredit, closed->amount), line(ledger::kComputeRevenue, -closed->amount)}};
+}
+
+Money balance_change(const LedgerEntry& entry) {
+  Money sum;
+  for (const auto& line : entry.lines)
+    if (line.account == ledger::kCustomerCredit) sum -= line.amount;
+  return sum;
+}
+
+}  // namespace nodus::metering
