@@ -164,7 +164,7 @@ class Grammar {
     ran->add_option("--timeout", flags_.exec.timeout,
                     "After which it is killed, up to 24h (10m; with -t 24h)")
         ->option_text("TIME");
-    ran->add_option("--env", flags_.exec.env, "A variable; again for each")
+    ran->add_option("-e,--env", flags_.exec.env, "A variable; again for each")
         ->option_text("NAME=VALUE")
         ->take_all()
         ->expected(1);
@@ -360,12 +360,16 @@ int run(Console& console, const std::vector<std::string>& args) {
     (own.empty() ? console.err : console.out) << overview();
     return own.empty() ? kUsage : kOk;
   }
+  const std::string verb = own.front();
   std::reverse(own.begin(), own.end());  // as CLI11 takes them
   try {
     app.parse(own);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e, console.out, console.err);
-    console.err << "error: " << e.what() << "\nnodus --help shows what there is.\n";
+    console.err << "error: " << e.what() << "\n";
+    if ((verb == "exec" || verb == "shell") && dashes == args.end())
+      console.err << "A command stands after --, such as: nodus exec sb/hello -- echo hello\n";
+    console.err << "nodus --help shows what there is.\n";
     return kUsage;
   }
   console.quiet = flags.quiet;

@@ -107,7 +107,7 @@ def test_faults_say_what_to_do_next(cli):
             (["exec", "sb/none", "--", "true"], 1, "nodus get sandboxes lists what is there."),
             (["create", "sandbox", "odd", "--cpu", "1000"], 1, "0.25 to 64"),
             (["create", "sandbox", "Odd_Name"], 1, "name"),
-            (["exec", "sb/none", "echo"], 2, "nodus --help"),
+            (["exec", "sb/none", "echo"], 2, "A command stands after --"),
             (["--api", "http://127.0.0.1:9", "--retry-for", "1s", "get", "sb"], 69, "No connection"),
     ]:
         ran = cli.nodus(*arguments)

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "libs/config/config.hpp"
+
 namespace nodus::executor {
 namespace json = boost::json;
 namespace {
@@ -103,8 +105,8 @@ CommandEnd judge_end(const CommandRecord& record, const HelperEnd& end, Instant 
     judged.exit_code = kSignalBase + SIGKILL;
   if (judged.reason == "Cancelled") judged.message = "The command was cancelled.";
   if (judged.reason == "DeadlineExceeded")
-    judged.message =
-        fmt::format("The timeout of {} ms passed and the command was killed.", record.timeout.count());
+    judged.message = fmt::format("The timeout of {} passed and the command was killed.",
+                                 config::format_duration(record.timeout));
   if (judged.reason == "OutputLimitExceeded")
     judged.message = "The command wrote more output than is kept for it and was killed.";
   if (judged.reason == "ParentStopped") judged.message = "The Sandbox stopped while the command ran.";
