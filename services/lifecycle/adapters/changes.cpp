@@ -90,8 +90,8 @@ json::object selectable(const json::object& object) {
   copy("metadata", {"name", "namespace", "labels"});
   copy("spec", {"sandbox"});
   copy("status", {"phase"});
-  copy("involvedObject", {"kind", "namespace", "name", "uid"});
-  for (const std::string_view key : {"type", "reason"})
+  copy("involvedObject", {"apiVersion", "kind", "namespace", "name", "uid"});
+  for (const std::string_view key : {"reportingComponent", "type", "reason"})
     if (const auto* value = object.if_contains(key)) out[key] = *value;
   return out;
 }

@@ -90,10 +90,17 @@ json::object kind_of(const Resource& resource, std::string_view suffix = "") {
           {"version", "v1"}};
 }
 
+// Of a schema it is a list.
+json::array kinds_of(const Resource& resource, std::string_view suffix = "") {
+  json::array out;
+  out.emplace_back(kind_of(resource, suffix));
+  return out;
+}
+
 void add_schemas(json::object& schemas, const Resource& resource, std::span<const Field> fields) {
   const std::string name(resource.kind);
   json::object schema = object_schema(fields, name);
-  schema["x-kubernetes-group-version-kind"] = {kind_of(resource)};
+  schema["x-kubernetes-group-version-kind"] = kinds_of(resource);
   schemas[name] = std::move(schema);
   json::object properties{{"apiVersion", {{"type", "string"}}},
                           {"kind", {{"type", "string"}}},
@@ -102,7 +109,7 @@ void add_schemas(json::object& schemas, const Resource& resource, std::span<cons
   schemas[name + "List"] = {{"type", "object"},
                             {"required", {"items"}},
                             {"properties", std::move(properties)},
-                            {"x-kubernetes-group-version-kind", {kind_of(resource, "List")}}};
+                            {"x-kubernetes-group-version-kind", kinds_of(resource, "List")}};
 }
 
 json::object shared_schemas() {
@@ -128,12 +135,21 @@ json::object shared_schemas() {
               {"details", std::move(details)}}}}}};
 }
 
+// Kubernetes' clients find a resource's path by the parameter's name there.
+std::string documented_path(std::string pattern) {
+  constexpr std::string_view kOurs = "{project}";
+  if (const size_t at = pattern.find(kOurs); at != std::string::npos)
+    pattern.replace(at, kOurs.size(), "{namespace}");
+  return pattern;
+}
+
 json::array parameters_of(const PublicRoute& route, bool listed) {
   json::array out;
   const auto add = [&](std::string_view name, std::string_view in, std::string_view type) {
     out.push_back({{"name", name}, {"in", in}, {"required", in == "path"}, {"schema", {{"type", type}}}});
   };
-  for (std::string_view rest = route.pattern; rest.find('{') != std::string_view::npos;) {
+  const std::string path = documented_path(route.pattern);
+  for (std::string_view rest = path; rest.find('{') != std::string_view::npos;) {
     const size_t from = rest.find('{');
     const size_t to = rest.find('}');
     add(rest.substr(from + 1, to - from - 1), "path", "string");
@@ -149,6 +165,10 @@ json::array parameters_of(const PublicRoute& route, bool listed) {
   }
   for (const std::string_view verb : {".create", ".patch", ".replace", ".delete"})
     if (route.name == "sandboxes" + std::string(verb)) add("dryRun", "query", "string");
+  // Unknown fields are always refused, so that whoever asks for it (Strict) need not look himself.
+  for (const std::string_view verb : {".create", ".patch", ".replace"})
+    if (route.name == "sandboxes" + std::string(verb))
+      for (const std::string_view name : {"fieldManager", "fieldValidation"}) add(name, "query", "string");
   return out;
 }
 
@@ -169,8 +189,8 @@ json::object operation_of(const PublicRoute& route, const Resource* resource) {
   json::object out{{"operationId", std::move(id)},
                    {"parameters", parameters_of(route, listed)},
                    {"responses", {{"200", std::move(ok)}, {"default", std::move(refused)}}}};
-  if (resource && object) out["x-kubernetes-group-version-kind"] = kind_of(*resource);
-  if (resource && object)
+  if (resource && (listed || object)) out["x-kubernetes-group-version-kind"] = kind_of(*resource);
+  if (resource && (listed || object))
     out["x-kubernetes-action"] = verb == "create" ? "post" : verb == "replace" ? "put" : verb;
   if (verb == "create" || verb == "replace")
     out["requestBody"] = {{"content", {{"application/json", {{"schema", reference("Sandbox")}}}}}};
@@ -198,8 +218,9 @@ json::object openapi_document(bool core, const std::vector<PublicRoute>& table) 
       if (route.name.starts_with(std::string(resource->plural) + ".")) about = resource;
     std::string method = route.method;
     std::ranges::transform(method, method.begin(), [](char c) { return static_cast<char>(c | 0x20); });
-    if (!paths.contains(route.pattern)) paths[route.pattern] = json::object();
-    paths.at(route.pattern).as_object()[method] = operation_of(route, about);
+    const std::string path = documented_path(route.pattern);
+    if (!paths.contains(path)) paths[path] = json::object();
+    paths.at(path).as_object()[method] = operation_of(route, about);
   }
   return {{"openapi", "3.0.0"},
           {"info", {{"title", "Nodus Sandboxes"}, {"version", "v1"}}},

@@ -21,10 +21,12 @@ constexpr FieldColumn kProcessFields[] = {
     {"status.phase", "(CASE WHEN p.ended THEN 'Ended' ELSE 'Running' END)"}};
 constexpr FieldColumn kEventFields[] = {{"metadata.name", "e.name"},
                                         {"metadata.namespace", "regexp_replace(e.project, '^.*/', '')"},
+                                        {"involvedObject.apiVersion", "'nodus.dev/v1'"},
                                         {"involvedObject.kind", "e.object_kind"},
                                         {"involvedObject.namespace", "regexp_replace(e.project, '^.*/', '')"},
                                         {"involvedObject.name", "e.object_name"},
                                         {"involvedObject.uid", "e.object_uid"},
+                                        {"reportingComponent", "'nodus-lifecycle'"},
                                         {"type", "e.type"},
                                         {"reason", "e.reason"}};
 

@@ -24,10 +24,12 @@ constexpr std::string_view kProcessFields[] = {"metadata.name", "metadata.namesp
                                                "status.phase"};
 constexpr std::string_view kEventFields[] = {"metadata.name",
                                              "metadata.namespace",
+                                             "involvedObject.apiVersion",
                                              "involvedObject.kind",
                                              "involvedObject.namespace",
                                              "involvedObject.name",
                                              "involvedObject.uid",
+                                             "reportingComponent",
                                              "type",
                                              "reason"};
 constexpr Column kSandboxColumns[] = {

@@ -1,6 +1,7 @@
 // The API's shape without a server: selectors, options, watch verdicts, patches, Tables, and that the table
 // of fields, the manifest's check, what is rendered and the OpenAPI document say the same.
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include "services/lifecycle/adapters/discovery.hpp"
 #include "services/lifecycle/adapters/fields.hpp"
@@ -239,9 +240,30 @@ TEST(OpenApi, HasEveryFieldAndEveryRoute) {
     }
     EXPECT_EQ(here->at("description").as_string(), field.description);
   }
-  for (const auto& route : public_routes())
-    if (route.pattern.starts_with("/apis/nodus.dev/v1/"))
-      EXPECT_TRUE(document.at("paths").as_object().contains(route.pattern)) << route.pattern;
+  for (const auto& route : public_routes()) {
+    if (!route.pattern.starts_with("/apis/nodus.dev/v1/")) continue;
+    std::string path = route.pattern;
+    if (const size_t found = path.find("{project}"); found != std::string::npos)
+      path.replace(found, 9, "{namespace}");
+    EXPECT_TRUE(document.at("paths").as_object().contains(path)) << path;
+  }
+}
+
+// How kubectl explain finds a kind, and how kubectl create learns that it need not validate by itself.
+TEST(OpenApi, IsWhatKubectlLooksFor) {
+  const auto document = openapi_document(false, public_routes());
+  const json::object kind{{"group", "nodus.dev"}, {"kind", "Sandbox"}, {"version", "v1"}};
+  EXPECT_EQ(document.at("components").at("schemas").at("Sandbox").at("x-kubernetes-group-version-kind"),
+            json::value(json::array{json::value(kind)}));
+  const auto& paths = document.at("paths").as_object();
+  const auto& list = paths.at("/apis/nodus.dev/v1/namespaces/{namespace}/sandboxes").at("get");
+  EXPECT_EQ(list.at("x-kubernetes-group-version-kind"), json::value(kind));
+  EXPECT_EQ(list.at("x-kubernetes-action"), "list");
+  const auto& patch = paths.at("/apis/nodus.dev/v1/namespaces/{namespace}/sandboxes/{name}").at("patch");
+  EXPECT_EQ(patch.at("x-kubernetes-group-version-kind"), json::value(kind));
+  const auto& parameters = patch.at("parameters").as_array();
+  EXPECT_TRUE(std::ranges::any_of(
+      parameters, [](const json::value& each) { return each.at("name") == "fieldValidation"; }));
 }
 
 TEST(Tables, ShowAgesAsPeopleReadThem) {
