@@ -251,7 +251,8 @@ CREATE TABLE scheduler.machines (
     used_memory_bytes bigint NOT NULL,
     used_disk_bytes bigint NOT NULL,
     past_changes bigint DEFAULT 1 NOT NULL,
-    seen_us bigint DEFAULT 0 NOT NULL
+    seen_us bigint DEFAULT 0 NOT NULL,
+    lost_incarnation text DEFAULT ''::text NOT NULL
 )
 WITH (fillfactor='60');
 

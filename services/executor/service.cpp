@@ -117,7 +117,7 @@ struct Parts {
                   [this](const std::string& uid) { waiters.notify(uid); }),
         reconciler(host, processes, snapshots, records,
                    {.parallel_starts = c.parallel_starts, .end_patience = c.end_patience}),
-        channel({.url = c.scheduler_url, .token = c.node_token},
+        channel({.url = c.scheduler_url, .token = c.node_token, .renew = [this] { return records.renew(); }},
                 {.machine = c.machine,
                  .incarnation = std::move(incarnation),
                  .data_path = c.data_path,

@@ -44,12 +44,16 @@ int serve(const scheduler::Config& config, const Clock& clock) {
 
 int main(int argc, char** argv) {
   CLI::App app{"Gives starts of Sandboxes a place on machines."};
-  std::string file, topic, stream;
-  bool print_config = false;
+  std::string file, topic, stream, machine;
+  bool print_config = false, force = false;
   app.add_option("--config", file, "YAML file")->required();
   app.add_flag("--print-config", print_config, "Print the effective configuration and exit");
   auto* machines =
       app.add_subcommand("machines", "List machines: what they have, what is taken, their lease");
+  auto* lost =
+      machines->add_subcommand("lost", "Declare a machine lost, only when it is destroyed or cut off");
+  lost->add_option("--machine", machine, "Its name")->required();
+  lost->add_flag("--force", force, "Also while it reports");
   auto* parked = app.add_subcommand("parked", "Messages that could not be applied");
   auto* list = parked->add_subcommand("list", "List them");
   auto* replay = parked->add_subcommand("replay", "Apply a stream's parked messages, in order");
@@ -72,6 +76,7 @@ int main(int argc, char** argv) {
   auto config = scheduler::read_config(*document, serving);
   if (!config) return refuse(config.error());
   if (print_config) return print(config->printed);
+  if (*lost) return print(scheduler::lose_machine(*config, clock, machine, force));
   if (*machines) return print(scheduler::list_machines(*config, clock));
   if (*list) return print(scheduler::list_parked(*config));
   if (*replay) return print(scheduler::replay_parked(*config, clock, topic, stream));

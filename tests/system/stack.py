@@ -1,14 +1,20 @@
 """A running stack, as people have it: dev/up in a directory of its own, the `nodus` CLI and the API."""
 import contextlib
+import hashlib
+import hmac
 import json
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESET = os.environ.get("NODUS_PRESET", "dev")
@@ -98,6 +104,41 @@ class Stack:
         done = subprocess.run([str(ROOT / "dev/postgres"), "psql", "-At", "-c", query], text=True,
                               capture_output=True, check=True, env=os.environ | {"NODUS_HOME": str(self.home)})
         return done.stdout.split()
+
+    def operator(self, service, *arguments):
+        """An operator's command of a service, such as `nodus-scheduler … machines`."""
+        command = [str(ROOT / f"build/{PRESET}/bin/nodus-{service}"), "--config", str(self.home / f"etc/{service}.yaml"),
+                   *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | self.secrets(),
+                              check=False)
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def secrets(self):
+        lines = (self.home / "etc/secrets.env").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    @contextlib.contextmanager
+    def another_machine(self, name, offset, pool):
+        """A second nodusd on this computer, with a port, a state and a network of its own."""
+        state = Path(tempfile.mkdtemp(prefix="node-", dir="/var/lib/nodus"))
+        config = yaml.safe_load((self.home / "etc/nodusd.yaml").read_text())
+        listen = f"127.0.0.1:{self.ports + offset}"
+        config |= {"machine": name, "http": {"listen": listen}, "dataPath": listen, "state": {"directory": str(state)},
+                   "network": {"pool": pool}}
+        file = self.home / f"etc/{name}.yaml"
+        file.write_text(yaml.safe_dump(config))
+        mac = hmac.new(self.secrets()["NODUS_NODE_SECRET"].encode(), f"node/{name}".encode(), hashlib.sha256)
+        command = [str(ROOT / f"build/{PRESET}/bin/nodusd"), "--config", str(file)]
+        env = os.environ | {"NODUS_NODE_TOKEN": f"{name}.{mac.hexdigest()}"}
+        with open(self.home / f"log/{name}.log", "a", encoding="utf-8") as log:
+            node = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            try:
+                yield node
+            finally:
+                node.terminate()
+                node.wait(30)
+                subprocess.run([*command, "purge"], env=env, stdout=log, stderr=log, timeout=120, check=False)
+                shutil.rmtree(state, ignore_errors=True)
 
     # ---- the CLI
 

@@ -48,10 +48,11 @@ awaitable<void> NodeChannel::serve(http::Exchange& exchange) {
     co_await exchange.respond(http::status(row.error()));
     co_return;
   }
-  fleet_.told(*row);
+  const bool lost = row->is_lost(sync->incarnation);
+  if (!lost) fleet_.told(*row);
   http::Response response;
   response.headers.set("Content-Type", "application/x-protobuf");
-  response.body = codec::to_sync_answer(*row, options_.lease, options_.poll);
+  response.body = codec::to_sync_answer(*row, lost, options_.lease, options_.poll);
   co_await exchange.respond(std::move(response));
 }
 
@@ -62,7 +63,7 @@ awaitable<Result<MachineRow>> NodeChannel::exchange_states(http::Exchange& excha
   auto ran = co_await exchange.run_blocking([&] { row = syncs_.apply(sync); });
   if (!ran) co_return std::unexpected(ran.error());
   const Micros until = clock_.boot() + options_.poll;
-  while (row && row->version == sync.seen_version && !draining_) {
+  while (row && row->version == sync.seen_version && !row->is_lost(sync.incarnation) && !draining_) {
     const auto left = std::chrono::ceil<Millis>(until - clock_.boot());
     if (left <= Millis(0)) break;
     co_await waiters_.wait(machine, ticket, left);

@@ -66,7 +66,8 @@ void write_desired(pqxx::work& tx, const SlotState& before, const SlotState& aft
 
 constexpr const char* kMachineColumns =
     "m.machine, m.org, m.runtime, m.data_path, m.incarnation, m.cpu_milli, m.memory_bytes, m.disk_bytes, "
-    "m.used_cpu_milli, m.used_memory_bytes, m.used_disk_bytes, m.past_changes, m.seen_us";
+    "m.used_cpu_milli, m.used_memory_bytes, m.used_disk_bytes, m.past_changes, m.seen_us, "
+    "m.lost_incarnation";
 
 MachineRow read_machine(const pqxx::row& row) {
   MachineRow m;
@@ -79,6 +80,7 @@ MachineRow read_machine(const pqxx::row& row) {
   m.used = {row[8].as<int64_t>(), row[9].as<int64_t>(), row[10].as<int64_t>()};
   m.version = row[11].as<int64_t>();
   m.seen_at = from_micros(row[12].as<int64_t>());
+  m.lost_incarnation = row[13].as<std::string>();
   return m;
 }
 
@@ -98,15 +100,16 @@ class PostgresReadModel final : public ReadModel {
     return [m](pqxx::work& tx) {
       tx.exec_params0(
           "INSERT INTO machines (machine, org, runtime, data_path, incarnation, cpu_milli, memory_bytes, "
-          "disk_bytes, used_cpu_milli, used_memory_bytes, used_disk_bytes) "
-          "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (machine) DO UPDATE SET "
+          "disk_bytes, used_cpu_milli, used_memory_bytes, used_disk_bytes, lost_incarnation) "
+          "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (machine) DO UPDATE SET "
           "runtime = excluded.runtime, data_path = excluded.data_path, incarnation = excluded.incarnation, "
           "cpu_milli = excluded.cpu_milli, memory_bytes = excluded.memory_bytes, "
           "disk_bytes = excluded.disk_bytes, used_cpu_milli = excluded.used_cpu_milli, "
-          "used_memory_bytes = excluded.used_memory_bytes, used_disk_bytes = excluded.used_disk_bytes",
+          "used_memory_bytes = excluded.used_memory_bytes, used_disk_bytes = excluded.used_disk_bytes, "
+          "lost_incarnation = excluded.lost_incarnation",
           m.machine.str(), m.org.str(), m.runtime, m.data_path, m.incarnation, m.capacity.cpu_milli,
           m.capacity.memory_bytes, m.capacity.disk_bytes, m.used.cpu_milli, m.used.memory_bytes,
-          m.used.disk_bytes);
+          m.used.disk_bytes, m.lost_incarnation);
     };
   }
 
@@ -121,10 +124,10 @@ class PostgresReadModel final : public ReadModel {
       if (rows.empty()) return std::nullopt;
       MachineRow m = read_machine(rows[0]);
       for (const auto& row : rows) {
-        if (row[13].is_null()) break;
-        const pqxx::binarystring desired(row[17]);
-        m.slots.push_back({SandboxUid(row[13].as<std::string>()), row[14].as<int64_t>(),
-                           row[15].as<int64_t>(), static_cast<Phase>(row[16].as<int>()), desired.str()});
+        if (row[14].is_null()) break;
+        const pqxx::binarystring desired(row[18]);
+        m.slots.push_back({SandboxUid(row[14].as<std::string>()), row[15].as<int64_t>(),
+                           row[16].as<int64_t>(), static_cast<Phase>(row[17].as<int>()), desired.str()});
         m.version += m.slots.back().changes;
       }
       return m;

@@ -24,6 +24,7 @@ void Fleet::refresh(const MachineRow& machine) {
   std::lock_guard lock(mutex_);
   auto& member = members_[machine.machine];
   member.view = {machine.machine, machine.org, machine.capacity, machine.used};
+  if (machine.lost()) member.lease_until = Micros{0};  // no new starts
   std::set<SandboxUid> holds;
   for (const auto& row : machine.slots) holds.insert(row.sandbox);
   for (const auto& sandbox : member.holds) {

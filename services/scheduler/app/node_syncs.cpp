@@ -169,6 +169,10 @@ Result<MachineRow> NodeSyncs::apply(const NodeSync& sync) {
     return fail(
         Code::kForbidden, "OtherOrganization",
         "Machine " + sync.machine.str() + " serves another organization; a machine is never handed on.");
+  if (*row && (*row)->is_lost(sync.incarnation)) {  // what it says counts no more
+    fleet_.refresh(**row);
+    return **row;
+  }
   Outcome outcome;
   if (*row) {
     // Before the registration: a crash in between finds the reboot again.

@@ -45,9 +45,13 @@ struct MachineRow {
   std::string data_path;
   std::string runtime;
   std::string incarnation;
-  Instant seen_at{};    // of a recent sync; written now and then
-  int64_t version = 0;  // of the desired state: grows with each commit that changes it
+  std::string lost_incarnation;  // empty: none was ever declared lost
+  Instant seen_at{};             // of a recent sync; written now and then
+  int64_t version = 0;           // of the desired state: grows with each commit that changes it
   std::vector<DesiredRow> slots;
+
+  bool is_lost(const std::string& which) const { return !which.empty() && which == lost_incarnation; }
+  bool lost() const { return is_lost(incarnation); }
 };
 
 struct WaitingStart {

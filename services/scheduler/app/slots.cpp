@@ -92,17 +92,30 @@ eventlog::Work Slots::place(const SandboxUid& sandbox, int64_t start, std::vecto
   return make(sandbox, Place{start}, std::move(candidates));
 }
 
-eventlog::Work Slots::registration(Register command) {
+eventlog::Work Slots::lose(const SandboxUid& sandbox, const Lose& command) {
+  return make(sandbox, command, {command.machine});
+}
+
+eventlog::Work Slots::of_machine(const MachineId& machine, MachineCommand command) {
   eventlog::Work work;
-  work.streams = {machine_stream(command.machine)};
-  work.decide = [this, command = std::move(command)](eventlog::Unit& unit) -> Result<std::string> {
-    auto step = eventlog::apply<MachineAggregate, MachineCodec>(unit, machine_stream(command.machine),
-                                                                command, {clock_.now()});
+  work.streams = {machine_stream(machine)};
+  work.decide = [this, machine, command = std::move(command)](eventlog::Unit& unit) -> Result<std::string> {
+    auto step = eventlog::apply<MachineAggregate, MachineCodec>(unit, machine_stream(machine), command,
+                                                                {clock_.now()});
     if (!step) return std::unexpected(step.error());
     if (!step->events.empty()) unit.project(rows_.machine_changed(step->after));
     return std::string(step->events.empty() ? "" : "changed");
   };
   return work;
+}
+
+eventlog::Work Slots::registration(Register command) {
+  const auto machine = command.machine;
+  return of_machine(machine, std::move(command));
+}
+
+eventlog::Work Slots::loss(const MachineId& machine) {
+  return of_machine(machine, DeclareLost{machine});
 }
 
 Result<SlotState> Slots::state(const SandboxUid& sandbox) {

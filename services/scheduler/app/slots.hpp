@@ -25,12 +25,16 @@ class Slots {
   eventlog::Work report(const SandboxUid& sandbox, Report report);
   eventlog::Work place(const SandboxUid& sandbox, int64_t start, std::vector<MachineId> candidates);
   eventlog::Work registration(Register command);
+  // An operator's word that a machine is lost, and what follows for each of its slots.
+  eventlog::Work loss(const MachineId& machine);
+  eventlog::Work lose(const SandboxUid& sandbox, const Lose& command);
 
   Result<SlotState> state(const SandboxUid& sandbox);
   Plan plan(const OrgId& org, const Shape& shape) const;
   void waiting_count(int64_t count) { waiting_ = count; }
 
  private:
+  eventlog::Work of_machine(const MachineId& machine, MachineCommand command);
   eventlog::Work make(const SandboxUid& sandbox, SlotCommand command, std::vector<MachineId> machines);
   Result<std::string> decide(eventlog::Unit& unit, const SandboxUid& sandbox, const SlotCommand& command,
                              const std::vector<MachineId>& machines);

@@ -14,6 +14,10 @@ struct Decide {
       return fail(Code::kForbidden, "OtherOrganization",
                   "Machine " + s.machine.str() + " serves organization " + s.org.str() +
                       "; a machine is never handed on.");
+    if (!s.lost_incarnation.empty() && c.incarnation == s.lost_incarnation)
+      return fail(Code::kForbidden, "MachineIsLost",
+                  "Machine " + s.machine.str() +
+                      " was declared lost; it registers anew once it has destroyed what it has.");
     if (!s.machine.empty() && s.capacity == c.capacity && s.data_path == c.data_path &&
         s.runtime == c.runtime && s.incarnation == c.incarnation)
       return Events{};
@@ -32,6 +36,12 @@ struct Decide {
     const auto held = s.holdings.find(c.sandbox);
     if (held == s.holdings.end() || held->second.epoch != c.epoch) return Events{};
     return Events{CapacityFreed{s.machine, c.sandbox, c.epoch}};
+  }
+  Result<Events> operator()(const DeclareLost& c) const {
+    if (s.machine.empty())
+      return fail(Code::kNotFound, "MachineUnknown", "No machine " + c.machine.str() + " ever registered.");
+    if (s.lost()) return Events{};
+    return Events{MachineLost{s.machine, s.incarnation, context.now}};
   }
 };
 
@@ -56,6 +66,7 @@ struct Evolve {
     s.used = s.used - held->second.shape;
     s.holdings.erase(held);
   }
+  void operator()(const MachineLost& e) const { s.lost_incarnation = e.incarnation; }
 };
 
 }  // namespace

@@ -36,7 +36,13 @@ struct CapacityFreed {
   int64_t epoch = 0;
   bool operator==(const CapacityFreed&) const = default;
 };
-using MachineEvent = std::variant<MachineRegistered, CapacityTaken, CapacityFreed>;
+struct MachineLost {  // an operator declared it: this incarnation never gets work again
+  MachineId machine;
+  std::string incarnation;
+  Instant at{};
+  bool operator==(const MachineLost&) const = default;
+};
+using MachineEvent = std::variant<MachineRegistered, CapacityTaken, CapacityFreed, MachineLost>;
 
 // ---- state
 
@@ -52,11 +58,14 @@ struct MachineState {
   std::string data_path;
   std::string runtime;
   std::string incarnation;
+  std::string lost_incarnation;  // the newest that was declared lost
   std::map<SandboxUid, Holding> holdings;
   Shape used;  // the sum of holdings
 
+  bool lost() const { return !machine.empty() && incarnation == lost_incarnation; }
+
   bool can_take(const OrgId& for_org, const Shape& shape) const {
-    return !machine.empty() && org == for_org && shape.fits_in(capacity - used);
+    return !machine.empty() && !lost() && org == for_org && shape.fits_in(capacity - used);
   }
   bool operator==(const MachineState&) const = default;
 };
@@ -81,7 +90,10 @@ struct Free {
   SandboxUid sandbox;
   int64_t epoch = 0;
 };
-using MachineCommand = std::variant<Register, Take, Free>;
+struct DeclareLost {
+  MachineId machine;
+};
+using MachineCommand = std::variant<Register, Take, Free, DeclareLost>;
 
 struct MachineContext {
   Instant now{};
@@ -94,7 +106,8 @@ struct MachineAggregate {
   using Context = MachineContext;
   static constexpr int kStateVersion = 1;
   // Errors: Forbidden/OtherOrganization (a machine serves one organization for good),
-  // Unavailable/MachineFull.
+  // Forbidden/MachineIsLost (a lost incarnation never registers again), Unavailable/MachineFull,
+  // NotFound/MachineUnknown.
   static Result<std::vector<Event>> decide(const State& state, const Command& command,
                                            const Context& context);
   static void evolve(State& state, const Event& event);

@@ -112,6 +112,15 @@ Events on_report(const SlotState& s, const Report& r, Instant now) {
   return {};
 }
 
+Events lose(const SlotState& s, const Lose& c, Instant now) {
+  if (standing(s, c.machine, c.epoch) != Standing::kCurrent) return {};
+  Times times = s.times;
+  // That it started is a report too.
+  times.released_at = std::max({times.reserved_at, times.started_at, std::min(c.reported_at, now)});
+  if (times.stopping_at > times.released_at) times.stopping_at = kNever;  // the order reached nobody
+  return {Released{ref(s, s.epoch), s.stop_reason, "NodeLost", "The machine was lost.", std::nullopt, times}};
+}
+
 struct Decide {
   const SlotState& s;
   const SlotContext& context;
@@ -158,6 +167,7 @@ struct Decide {
     return reserve(s, *context.room, context.now);
   }
   Result<Events> operator()(const Report& c) const { return on_report(s, c, context.now); }
+  Result<Events> operator()(const Lose& c) const { return lose(s, c, context.now); }
 };
 
 struct Evolve {

@@ -70,7 +70,7 @@ struct Declined {
 struct Released {
   SlotRef slot;
   StopReason stop_reason{};
-  std::string failure;  // empty, StartFailed, Crashed
+  std::string failure;  // empty, StartFailed, Crashed, NodeLost
   std::string message;
   std::optional<RestorePoint> restore_point;
   Times times;
@@ -154,7 +154,13 @@ struct Report {
   Instant declined{};  // with kDeclined: the idle_since of the stop that it answers
 };
 
-using SlotCommand = std::variant<PlanStart, Fund, Refuse, Stop, Delete, Expire, Place, Report>;
+struct Lose {  // its machine was declared lost
+  MachineId machine;
+  int64_t epoch = 0;
+  Instant reported_at{};  // the machine's last report that is known: nobody pays for the time after it
+};
+
+using SlotCommand = std::variant<PlanStart, Fund, Refuse, Stop, Delete, Expire, Place, Report, Lose>;
 
 struct Room {
   MachineId machine;

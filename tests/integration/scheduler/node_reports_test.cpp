@@ -52,6 +52,42 @@ TEST(NodeReports, ARebootEndsWhatWasUpAndStartsWhatWasNot) {
   EXPECT_EQ(told.incarnation, node.sync.incarnation);
 }
 
+TEST(NodeReports, ALostMachineIsToldSoAndComesBackAsANewOne) {
+  World w;
+  Node node;
+  w.synced(node);
+  running(w, node, "u1");
+  const auto reported = w.clock.now();
+  w.clock.advance(Seconds(90));
+  w.send("u1", Stop{1, StopReason::kUser, {}});  // an order that reaches nobody
+  w.clock.advance(Seconds(10));
+  ASSERT_TRUE(w.log
+                  ->run(std::vector{w.slots.loss(MachineId("m1")),
+                                    w.slots.lose(SandboxUid("u1"), {MachineId("m1"), 1, reported})})
+                  .back());
+  const auto released = std::get<Released>(w.last_event("u1"));
+  EXPECT_EQ(released.failure, "NodeLost");
+  EXPECT_EQ(released.times.released_at, reported);
+  EXPECT_EQ(released.times.stopping_at, kNever);
+  w.expect_rebuilds("u1");
+  node.says("u1", NodeSays::kRunning);
+  const auto told = w.syncs.apply(node.sync);  // it is back, as it was
+  ASSERT_TRUE(told);
+  EXPECT_TRUE(told->is_lost(node.sync.incarnation));
+  w.plan("u2");
+  w.send("u2", Fund{1});
+  w.run_placer();
+  EXPECT_EQ(w.phase("u2"), Phase::kFunded) << "it gets no work";
+  const auto before = node;
+  node.reboots();
+  EXPECT_FALSE(w.synced(node).lost());
+  w.run_placer();
+  EXPECT_EQ(w.phase("u2"), Phase::kReserved);
+  ASSERT_TRUE(w.syncs.apply(before.sync));  // words that were long under way
+  EXPECT_EQ(w.phase("u2"), Phase::kReserved);
+  EXPECT_EQ(w.phase("u1"), Phase::kNone);
+}
+
 TEST(NodeReports, OnlyTheOrderThatStandsCanBeDeclined) {
   World w;
   Node node;

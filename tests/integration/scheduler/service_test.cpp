@@ -213,6 +213,38 @@ TEST(Operator, MachinesAreListedWithWhatIsTaken) {
     EXPECT_NE(table.find(part), std::string::npos) << part << " in\n" << table;
 }
 
+TEST(Operator, AMachineIsDeclaredLostOnceItsLeaseHasEnded) {
+  Stack s("  poll: 1s\n  lease: 3s\n");
+  s.start();
+  {
+    FakeNode node(s.port, "m1");
+    s.request_start("u1");
+    ASSERT_TRUE(s.reaches("u1", "SlotOffered"));
+    s.fund("u1");
+    ASSERT_TRUE(s.reaches("u1", "SandboxStarted"));
+    int code = 0;
+    s.run({"machines", "lost", "--machine", "m1"}, &code);
+    EXPECT_EQ(code, 2) << "it reports";
+    EXPECT_EQ(s.types("u1").back(), "SandboxStarted");
+  }
+  ASSERT_TRUE(eventually([&] { return s.run({"machines"}).find("ended") != std::string::npos; }));
+  int code = 0;
+  const auto said = s.run({"machines", "lost", "--machine", "m1"}, &code);
+  EXPECT_EQ(code, 0);
+  EXPECT_NE(said.find("Sandbox u1"), std::string::npos) << said;
+  const auto released = s.last<v1::SlotReleased>("u1");
+  EXPECT_EQ(released.failure(), "NodeLost");
+  EXPECT_NE(s.run({"machines", "lost", "--machine", "m1"}).find("already lost"), std::string::npos);
+  EXPECT_NE(s.run({"machines"}).find("lost"), std::string::npos);
+  s.run({"machines", "lost", "--machine", "m9"}, &code);
+  EXPECT_EQ(code, 2);
+  FakeNode back(s.port, "m1");  // the incarnation that was lost
+  s.request_start("u2");
+  ASSERT_TRUE(s.reaches("u2", "SlotOffered"));
+  s.fund("u2");
+  EXPECT_TRUE(s.reaches("u2", "SlotPlanned")) << "it waits: there is no machine";
+}
+
 TEST(Operator, FaultsEndWithCodeTwo) {
   Stack taken;
   taken.start();

@@ -8,7 +8,8 @@ namespace nodus::scheduler::test {
 
 std::string fresh_database() {
   return nodus::test::fresh_database({"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
-                                      "migrations/scheduler/deploy/0003_scheduler.sql"},
+                                      "migrations/scheduler/deploy/0003_scheduler.sql",
+                                      "migrations/scheduler/deploy/0004_lost_machines.sql"},
                                      "scheduler");
 }
 

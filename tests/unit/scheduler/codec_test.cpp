@@ -88,7 +88,8 @@ TEST(MachineCodec, EventsAndStateComeBackAsTheyWere) {
   const std::vector<MachineEvent> events = {
       MachineRegistered{kMachine, OrgId("acme"), {1, 2, 3}, "h:1", "runsc", "boot", kT0},
       CapacityTaken{kMachine, SandboxUid("u1"), 3, {1, 1, 1}},
-      CapacityTaken{kMachine, SandboxUid("u2"), 1, {0, 1, 2}}, CapacityFreed{kMachine, SandboxUid("u1"), 3}};
+      CapacityTaken{kMachine, SandboxUid("u2"), 1, {0, 1, 2}}, CapacityFreed{kMachine, SandboxUid("u1"), 3},
+      MachineLost{kMachine, "boot", kT0}};
   MachineState state;
   for (const auto& event : events) {
     const auto encoded = MachineCodec::encode(event);
@@ -219,12 +220,16 @@ TEST(NodeMessages, WhatANodeIsToldFollowsTheSlot) {
   row.version = 9;
   row.slots.push_back({SandboxUid("u1"), 3, 1, Phase::kReserved, codec::to_desired(s)});
   node::v1::SyncResponse answer;
-  ASSERT_TRUE(answer.ParseFromString(codec::to_sync_answer(row, Seconds(30), Seconds(5))));
+  ASSERT_TRUE(answer.ParseFromString(codec::to_sync_answer(row, false, Seconds(30), Seconds(5))));
   EXPECT_EQ(answer.version(), 9);
   EXPECT_TRUE(answer.complete());
   EXPECT_EQ(answer.lease_ms(), 30'000);
   EXPECT_EQ(answer.poll_ms(), 5'000);
   EXPECT_EQ(answer.slots_size(), 1);
+  EXPECT_FALSE(answer.lost());
+  ASSERT_TRUE(answer.ParseFromString(codec::to_sync_answer(row, true, Seconds(30), Seconds(5))));
+  EXPECT_TRUE(answer.lost());
+  EXPECT_EQ(answer.slots_size(), 0);
 }
 
 }  // namespace

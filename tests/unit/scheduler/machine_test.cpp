@@ -29,6 +29,7 @@ struct Name {
   std::string operator()(const MachineRegistered&) const { return "MachineRegistered"; }
   std::string operator()(const CapacityTaken&) const { return "MachineCapacityTaken"; }
   std::string operator()(const CapacityFreed&) const { return "MachineCapacityFreed"; }
+  std::string operator()(const MachineLost&) const { return "MachineLost"; }
 };
 
 std::string outcome(const MachineState& state, const MachineCommand& command) {
@@ -45,22 +46,27 @@ MachineState in_state(const std::string& name) {
   EXPECT_TRUE(d.when(registration()));
   const OrgId org("acme");
   if (name == "Full") EXPECT_TRUE(d.when(Take{SandboxUid("other"), 1, org, kWhole}));
-  if (name == "Holding") EXPECT_TRUE(d.when(Take{SandboxUid("a"), 1, org, kPart}));
+  if (name == "Holding" || name == "Lost") EXPECT_TRUE(d.when(Take{SandboxUid("a"), 1, org, kPart}));
+  if (name == "Lost") EXPECT_TRUE(d.when(DeclareLost{MachineId("m1")}));
   return d.state;
 }
 
 TEST(MachineTable, EveryCellOfTheReadme) {
-  auto changed = registration();
-  changed.incarnation = "boot-2";
+  auto changed = registration(), anew = registration();
+  changed.data_path = "10.0.0.2:7410";
+  anew.incarnation = "boot-2";
   const SandboxUid a("a");
   const std::map<std::string, MachineCommand> rows = {
       {"first sync, or anything it says of itself changed", changed},
+      {"sync of another incarnation", anew},
       {"sync, nothing new", registration()},
       {"sync for another organization", registration("other")},
       {"slot reserved", Take{a, 1, OrgId("acme"), kPart}},
+      {"another slot reserved", Take{SandboxUid("b"), 1, OrgId("acme"), kPart}},
       {"slot reserved, another organization's", Take{SandboxUid("b"), 1, OrgId("other"), kPart}},
       {"slot released", Free{a, 1}},
       {"slot released, another epoch", Free{a, 2}},
+      {"declared lost", DeclareLost{MachineId("m1")}},
   };
   const auto table = test::read_table("| message | Unknown |");
   EXPECT_EQ(table.rows.size(), rows.size());
@@ -78,6 +84,18 @@ TEST(Machine, RegistersOnceAndAgainWhenItChanges) {
   rebooted.incarnation = "boot-2";
   EXPECT_EQ(d.when(rebooted), 1u);
   EXPECT_EQ(d.state.incarnation, "boot-2");
+}
+
+TEST(Machine, ALostIncarnationNeverComesBack) {
+  Driver d;
+  ASSERT_TRUE(d.when(registration()));
+  ASSERT_TRUE(d.when(DeclareLost{MachineId("m1")}));
+  auto anew = registration();
+  anew.incarnation = "boot-2";
+  EXPECT_EQ(d.when(anew), 1u);
+  EXPECT_FALSE(d.state.lost());
+  EXPECT_EQ(d.when(Take{SandboxUid("a"), 1, OrgId("acme"), kPart}), 1u);
+  EXPECT_EQ(d.when(registration()).error().reason, "MachineIsLost") << "words that were long under way";
 }
 
 TEST(Machine, ServesOneOrganizationForGood) {

@@ -80,6 +80,7 @@ Outcome send(const std::string& message, Driver& d) {
       {"node FAILED", [&] { return node(NodeSays::kFailed); }},
       {"node no longer lists it", [&] { return node(NodeSays::kAbsent); }},
       {"machine rebooted", [&] { return node(NodeSays::kRebooted); }},
+      {"machine declared lost", [&] { return d.when(Lose{d.state.machine, d.state.epoch, d.now}); }},
       {"report of an older epoch", [&] { return node_as(d.state.machine, d.state.epoch - 1); }},
       {"report of an epoch to come", [&] { return node_as(d.state.machine, d.state.epoch + 1); }},
       {"report of another machine", [&] { return node_as(MachineId("m2"), d.state.epoch); }},
@@ -88,7 +89,7 @@ Outcome send(const std::string& message, Driver& d) {
   if (row == rows.end()) return fail(Code::kInternal, "RowWithoutTest", message);
   return row->second();
 }
-constexpr size_t kRows = 33;
+constexpr size_t kRows = 34;
 
 TEST(SlotTable, EveryCellOfTheReadme) {
   const auto table = read_table("| message | New |");

@@ -113,6 +113,7 @@ Result<SyncAnswer> decode_answer(std::string_view bytes, std::vector<std::string
   answer.desired.version = response.version();
   answer.desired.complete = response.complete();
   answer.poll = Millis(response.poll_ms());
+  answer.lost = response.lost();
   for (const auto& slot : response.slots()) {
     if (const auto fault = fault_of(slot); !fault.empty()) {
       refused.push_back("Slot " + slot.sandbox_uid() + " is refused: " + fault + ".");

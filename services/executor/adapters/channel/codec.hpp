@@ -23,6 +23,7 @@ struct NodeIdentity {
 struct SyncAnswer {
   DesiredState desired;
   Millis poll{0};
+  bool lost = false;  // this incarnation was declared lost
 };
 
 std::string encode_sync(const NodeIdentity& node, int64_t seen_version, const std::vector<SlotReport>& slots);

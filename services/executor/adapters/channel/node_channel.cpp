@@ -44,7 +44,12 @@ Result<SyncAnswer> NodeChannel::sync(http::Client& client, int64_t seen_version,
   request.url = options_.url + "/node/v1/sync";
   request.headers.set("Content-Type", "application/x-protobuf");
   request.headers.set("Authorization", "Bearer " + options_.token);
-  request.body = encode_sync(identity_, seen_version, reconciler_.reports());
+  NodeIdentity identity;
+  {
+    const std::lock_guard lock(mutex_);
+    identity = identity_;
+    request.body = encode_sync(identity, seen_version, reconciler_.reports());
+  }
   request.total_time = patience;
   request.cancelled = [this] { return stopping_.load(); };
   failpoint("node.before_report");
@@ -55,10 +60,30 @@ Result<SyncAnswer> NodeChannel::sync(http::Client& client, int64_t seen_version,
   auto answer = decode_answer(response->body, refused);
   for (const auto& sentence : refused) log::error("slot.refused", {{"message", sentence}});
   if (!answer) return answer;
-  if (answered_at_us_ == 0) log::info("node.registered", {{"machine", identity_.machine}});
+  if (answered_at_us_ == 0) log::info("node.registered", {{"machine", identity.machine}});
   answered_at_us_ = SystemClock().boot().count();
-  reconciler_.apply(answer->desired);
+  if (auto heard = hear(*answer, identity.incarnation); !heard) return std::unexpected(heard.error());
   return answer;
+}
+
+// Lost: everything here was given to others or ended. It is destroyed, without being saved, before this
+// machine comes back as a new one.
+Result<void> NodeChannel::hear(const SyncAnswer& answer, const std::string& sent_as) {
+  const std::lock_guard lock(mutex_);
+  if (identity_.incarnation != sent_as) return {};  // said to who we were
+  if (!answer.lost) {
+    reconciler_.apply(answer.desired);
+    return {};
+  }
+  reconciler_.apply({.version = answer.desired.version, .complete = true, .orders = {}});
+  if (!reconciler_.reports().empty())
+    return fail(Code::kUnavailable, "MachineIsLost",
+                "This machine was declared lost; it registers anew once it has destroyed what it has.");
+  auto fresh = options_.renew();
+  if (!fresh) return std::unexpected(fresh.error());
+  log::warn("node.lost", {{"machine", identity_.machine}, {"incarnation", *fresh}});
+  identity_.incarnation = std::move(*fresh);
+  return {};
 }
 
 // The pause after a failure grows, with jitter; it ends early at stop().

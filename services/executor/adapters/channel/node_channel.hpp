@@ -19,6 +19,8 @@ struct ChannelOptions {
   Millis retry_first{200};
   Millis retry_last{5'000};
   Millis silent_limit{60'000};  // longer without an answer: not ready
+  // A fresh incarnation, on disk before it is used: the scheduler declared ours lost.
+  std::function<Result<std::string>()> renew = nullptr;
 };
 
 class NodeChannel {
@@ -34,10 +36,12 @@ class NodeChannel {
   void poll();
   void report();
   Result<SyncAnswer> sync(http::Client& client, int64_t seen_version, Millis patience);
+  Result<void> hear(const SyncAnswer& answer, const std::string& sent_as);
   void pause(Millis& delay);
 
   const ChannelOptions options_;
-  const NodeIdentity identity_;
+  mutable std::mutex mutex_;  // what is heard counts for the incarnation that it was said to
+  NodeIdentity identity_;
   Reconciler& reconciler_;
   std::atomic<bool> stopping_ = false;
   std::atomic<int64_t> answered_at_us_ = 0;  // boot clock; 0: never

@@ -167,10 +167,16 @@ Result<std::vector<SlotRecord>> SlotStore::load() {
 Result<std::string> SlotStore::incarnation() {
   auto boot = linux::read_file("/proc/sys/kernel/random/boot_id");
   if (!boot) return boot;
-  const auto path = state_ / "incarnation";
-  if (auto kept = linux::read_file(path); kept && kept->starts_with(*boot)) return kept->substr(boot->size());
-  const std::string fresh = random_uuid();
-  if (auto written = linux::write_file_durably(path, *boot + fresh); !written)
+  if (auto kept = linux::read_file(state_ / "incarnation"); kept && kept->starts_with(*boot))
+    return kept->substr(boot->size());
+  return renew();
+}
+
+Result<std::string> SlotStore::renew() {
+  auto boot = linux::read_file("/proc/sys/kernel/random/boot_id");
+  if (!boot) return boot;
+  std::string fresh = random_uuid();
+  if (auto written = linux::write_file_durably(state_ / "incarnation", *boot + fresh); !written)
     return std::unexpected(written.error());
   return fresh;
 }

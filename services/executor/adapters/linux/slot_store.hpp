@@ -22,6 +22,7 @@ class SlotStore final : public SlotRecords {
 
   // Random, kept across restarts of nodusd, new at each boot of the machine.
   Result<std::string> incarnation();
+  Result<std::string> renew();  // a fresh one, written durably
 
  private:
   std::filesystem::path state_;

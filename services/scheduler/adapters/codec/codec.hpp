@@ -43,7 +43,8 @@ Result<std::optional<SlotInput>> from_metering(const std::string& type, const st
 // when a value is out of range.
 Result<NodeSync> from_sync(std::string_view body);
 std::string to_desired(const SlotState& slot);  // a serialised nodus.node.v1.DesiredSlot; the slot is live
-std::string to_sync_answer(const MachineRow& machine, Micros lease, Micros poll);
+// `lost`: whoever asks was declared lost, and hears of no slot.
+std::string to_sync_answer(const MachineRow& machine, bool lost, Micros lease, Micros poll);
 
 }  // namespace codec
 }  // namespace nodus::scheduler

@@ -38,6 +38,13 @@ struct Encode {
     m.set_epoch(e.epoch);
     return {m.GetTypeName(), m.SerializeAsString()};
   }
+  eventlog::Event operator()(const MachineLost& e) const {
+    wire::MachineLost m;
+    m.set_machine(e.machine.str());
+    m.set_incarnation(e.incarnation);
+    m.set_at_us(us(e.at));
+    return {m.GetTypeName(), m.SerializeAsString()};
+  }
 };
 
 template <class Message>
@@ -69,6 +76,11 @@ Result<MachineEvent> MachineCodec::decode(const std::string& type, const std::st
     if (!m) return std::unexpected(m.error());
     return CapacityFreed{MachineId(m->machine()), SandboxUid(m->sandbox_uid()), m->epoch()};
   }
+  if (is<wire::MachineLost>(type)) {
+    auto m = codec::parse<wire::MachineLost>(type, payload);
+    if (!m) return std::unexpected(m.error());
+    return MachineLost{MachineId(m->machine()), m->incarnation(), at(m->at_us())};
+  }
   return fail(Code::kInternal, "UnknownEventType", type + " is not an event of a machine.");
 }
 
@@ -81,6 +93,7 @@ std::string MachineCodec::encode_state(const MachineState& s) {
   r->set_data_path(s.data_path);
   r->set_runtime(s.runtime);
   r->set_incarnation(s.incarnation);
+  m.set_lost_incarnation(s.lost_incarnation);
   for (const auto& [sandbox, holding] : s.holdings) {
     auto* h = m.add_holdings();
     h->set_sandbox_uid(sandbox.str());
@@ -101,6 +114,7 @@ Result<MachineState> MachineCodec::decode_state(const std::string& bytes) {
   s.data_path = r.data_path();
   s.runtime = r.runtime();
   s.incarnation = r.incarnation();
+  s.lost_incarnation = m->lost_incarnation();
   for (const auto& h : m->holdings()) {
     s.holdings[SandboxUid(h.sandbox_uid())] = {h.epoch(), get(h.shape())};
     s.used = s.used + get(h.shape());

@@ -135,12 +135,14 @@ std::string to_desired(const SlotState& s) {
   return m.SerializeAsString();
 }
 
-std::string to_sync_answer(const MachineRow& machine, Micros lease, Micros poll) {
+std::string to_sync_answer(const MachineRow& machine, bool lost, Micros lease, Micros poll) {
   wire::SyncResponse m;
   m.set_version(machine.version);
   m.set_complete(true);
   m.set_lease_ms(lease / Millis(1));
   m.set_poll_ms(poll / Millis(1));
+  m.set_lost(lost);
+  if (lost) return m.SerializeAsString();
   for (const auto& row : machine.slots) CHECK(m.add_slots()->ParseFromString(row.desired), "desired slot");
   return m.SerializeAsString();
 }

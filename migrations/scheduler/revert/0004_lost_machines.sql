@@ -1,0 +1,3 @@
+BEGIN;
+ALTER TABLE machines DROP COLUMN lost_incarnation;
+COMMIT;

@@ -1,0 +1,3 @@
+BEGIN;
+SELECT lost_incarnation FROM machines WHERE false;
+ROLLBACK;
