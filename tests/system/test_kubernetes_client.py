@@ -317,6 +317,55 @@ def test_patches_and_deletes_keep_their_preconditions(api, objects, stack):
                                             grace_period_seconds=0, **GROUP)
 
 
+def test_labels_and_annotations_change_as_kubectl_changes_them(api, objects, stack):
+    """kubectl label and kubectl annotate send merge patches of metadata."""
+    made = create(objects, api, "k8s-label", {"tier": "one", "old": "x"}, state="Stopped")
+    patch = lambda **metadata: objects.patch_namespaced_custom_object(namespace=api.project, name="k8s-label",
+                                                                      body={"metadata": metadata}, **GROUP)
+    select = lambda labels: [item["metadata"]["name"] for item in objects.list_namespaced_custom_object(
+        namespace=api.project, label_selector=labels, **GROUP)["items"]]
+    at = made["metadata"]["resourceVersion"]
+    got = patch(labels={"tier": "two", "old": None}, annotations={"why": "a test, with spaces"})
+    assert got["metadata"]["labels"] == {"tier": "two"} and got["metadata"]["annotations"] == {"why": "a test, with spaces"}
+    assert got["metadata"]["generation"] == made["metadata"]["generation"], "the spec is the same"
+    assert got["status"]["phase"] == "Stopped" and got["spec"] == made["spec"], "it wakes nothing"
+    assert select("tier=two,!old") == ["k8s-label"] and select("tier=one") == []
+    events = [(event["type"], event["object"]["metadata"].get("labels")) for event in watch.Watch().stream(
+        objects.list_namespaced_custom_object, namespace=api.project, resource_version=at, timeout_seconds=1,
+        field_selector="metadata.name=k8s-label", **GROUP)]
+    assert events == [("MODIFIED", {"tier": "two"})]
+    gone = [event["type"] for event in watch.Watch().stream(
+        objects.list_namespaced_custom_object, namespace=api.project, resource_version=at, timeout_seconds=1,
+        label_selector="tier=one", **GROUP)]
+    assert gone == ["DELETED"], "it left the selection"
+    version = got["metadata"]["resourceVersion"]
+    assert patch(labels={"tier": "two"})["metadata"]["resourceVersion"] == version, "no change, no news"
+    code, status = refused(patch, labels={"tier": "late"}, resourceVersion=at)
+    assert (code, status["reason"]) == (409, "Conflict")
+    got = patch(labels={"tier": "three"}, resourceVersion=version)
+    assert refused(patch, labels={"tier": "not a label!"})[1]["details"]["causes"][0]["field"] == "metadata.labels.tier"
+    got["metadata"]["labels"] = {"only": "this"}
+    put = objects.replace_namespaced_custom_object(namespace=api.project, name="k8s-label", body=got, **GROUP)
+    assert put["metadata"]["labels"] == {"only": "this"} and put["metadata"]["annotations"] == {"why": "a test, with spaces"}
+    assert refused(objects.replace_namespaced_custom_object, namespace=api.project, name="k8s-label", body=got,
+                   **GROUP)[0] == 409, "that was the version before"
+    status, _, again = stack.call("POST", "sandboxes", manifest("k8s-label", {"other": "labels"}, state="Stopped"))
+    assert status == 200 and again["metadata"]["labels"] == {"only": "this"}, "labels are no difference, and stay"
+    both = refused(objects.patch_namespaced_custom_object, namespace=api.project, name="k8s-label", **GROUP,
+                   body={"metadata": {"labels": {"must": "stay-out"}}, "spec": {"image": "nodus/agent-tools"}})
+    assert both[0] == 422 and stack.sandbox("k8s-label")["metadata"]["labels"] == {"only": "this"}, "all or nothing"
+    threads = [threading.Thread(target=patch, kwargs={"labels": {f"from-{i}": "x"}}) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    labels = stack.sandbox("k8s-label")["metadata"]["labels"]
+    assert labels == {"only": "this"} | {f"from-{i}": "x" for i in range(8)}, "patches of others are not undone"
+    got = patch(labels=None)
+    assert "labels" not in got["metadata"]
+    delete(objects, api, "k8s-label")
+
+
 def test_media_types_and_methods_that_are_not_taken(api, objects, stack):
     create(objects, api, "k8s-media", state="Stopped")
     for kind in ("application/json", "application/strategic-merge-patch+json", "application/json-patch+json",

@@ -1,6 +1,6 @@
 // Changing a Sandbox that is there: a merge patch (RFC 7396) of it, or a PUT of the whole. Both give what it
-// shall be; only spec.state and spec.maxCostUSD (raised) may differ from what it is. PUT makes nothing:
-// create is POST.
+// shall be; only labels, annotations, spec.state and spec.maxCostUSD (raised) may differ from what it is. PUT
+// makes nothing: create is POST.
 #include "services/lifecycle/adapters/api.hpp"
 #include "services/lifecycle/adapters/manifest.hpp"
 #include "services/lifecycle/adapters/render.hpp"

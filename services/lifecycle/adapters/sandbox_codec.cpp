@@ -88,6 +88,14 @@ struct Encoder {
     m.set_at_us(to_micros(e.at));
     return event_of(m);
   }
+  eventlog::Event operator()(const MetadataChanged& e) const {
+    pb::MetadataChanged m;
+    m.set_uid(s.uid.str());
+    m.mutable_labels()->insert(e.labels.begin(), e.labels.end());
+    m.mutable_annotations()->insert(e.annotations.begin(), e.annotations.end());
+    m.set_at_us(to_micros(e.at));
+    return event_of(m);
+  }
   eventlog::Event operator()(const FundingRecorded& e) const {
     pb::FundingRecorded m;
     if (!e.rate) put(e.refusal, &m);
@@ -211,6 +219,10 @@ Result<SandboxEvent> SandboxCodec::decode(const std::string& type, const std::st
     return DeleteRequested{m.reason(), from_micros(m.at_us())};
   }) || as.operator()<pb::MaxCostRaised>([](const auto& m) {
     return MaxCostRaised{money_of(m.max_cost_usd()), from_micros(m.at_us())};
+  }) || as.operator()<pb::MetadataChanged>([](const auto& m) {
+    return MetadataChanged{{m.labels().begin(), m.labels().end()},
+                           {m.annotations().begin(), m.annotations().end()},
+                           from_micros(m.at_us())};
   }) || as.operator()<pb::FundingRecorded>([](const auto& m) {
     return FundingRecorded{m.start(), rate_of(m.rate_usd_per_s()), m.funded() ? Refusal{} : refusal_of(m),
                            from_micros(m.at_us())};

@@ -46,6 +46,16 @@ std::unexpected<Error> being_deleted(const std::string& name) {
               "Sandbox \"" + name + "\" is being deleted. Wait until it is gone, then create it again.");
 }
 
+KeyChanges changed_keys(const std::map<std::string, std::string>& from,
+                        const std::map<std::string, std::string>& to) {
+  KeyChanges out;
+  for (const auto& [key, value] : from)
+    if (!to.contains(key)) out[key] = std::nullopt;
+  for (const auto& [key, value] : to)
+    if (const auto had = from.find(key); had == from.end() || had->second != value) out[key] = value;
+  return out;
+}
+
 // The Sandbox that was found is no longer as it was read: gone, or its cap was raised by somebody else.
 bool look_again(const Error& error) {
   return error.code == Code::kNotFound || (error.code == Code::kInvalid && error.reason == "Invalid");
@@ -153,23 +163,18 @@ Result<Sandbox> Sandboxes::replace(const Sandbox& existing, const NewSandbox& wa
         {d.field, "FieldImmutable",
          d.field == "spec.maxCostUSD"
              ? "A cap can only be raised."
-             : "It cannot change: only spec.state and spec.maxCostUSD can. Delete the Sandbox and "
+             : "It cannot change: of spec only state and maxCostUSD can. Delete the Sandbox and "
                "create it again."});
-  if (wanted.labels != existing.labels || wanted.annotations != existing.annotations)
-    refused.causes.push_back(
-        {"metadata", "FieldImmutable", "Labels and annotations cannot change after creation."});
   for (const auto& cause : refused.causes) refused.message += " " + cause.field + ": " + cause.message;
   if (!refused.causes.empty()) return std::unexpected(std::move(refused));
-  Sandbox after = existing;
-  if (raises) {
-    auto raised = raise_max_cost(existing, *wanted.spec.max_cost);
-    if (!raised) return raised;
-    after = std::move(*raised);
-  }
-  if (!run) return after;
-  Sandboxes last = *this;
-  if (raises) last.terms_.resource_version.reset();  // that was the version before the cap was raised
-  return *run ? last.trigger(after, Trigger::kStart) : last.stop(after);
+  std::vector<SandboxCommand> commands;  // all of them, or none
+  if (raises) commands.emplace_back(RaiseMaxCost{*wanted.spec.max_cost});
+  ChangeMetadata metadata{changed_keys(existing.labels, wanted.labels),
+                          changed_keys(existing.annotations, wanted.annotations)};
+  if (!metadata.labels.empty() || !metadata.annotations.empty()) commands.emplace_back(std::move(metadata));
+  if (run && !*run) commands.emplace_back(RequestStop{StopReason::kUser, {}});
+  if (run && *run) return start(existing, std::move(commands), Trigger::kStart);
+  return commands.empty() ? Result<Sandbox>(existing) : change(existing, std::move(commands));
 }
 
 Result<std::string> Sandboxes::run(eventlog::Work work, const SandboxUid& uid) {
@@ -178,29 +183,33 @@ Result<std::string> Sandboxes::run(eventlog::Work work, const SandboxUid& uid) {
   return dry_answer(batcher_.run(dry_run(std::move(work))));
 }
 
-Result<Sandbox> Sandboxes::change(const Sandbox& sandbox, SandboxCommand command) {
+Result<Sandbox> Sandboxes::change(const Sandbox& sandbox, std::vector<SandboxCommand> commands) {
   auto now = context(sandbox.org);
   if (!now) return std::unexpected(std::move(now.error()));
-  auto answer = run(change_sandbox(sandbox.uid, std::move(command), *now), sandbox.uid);
+  auto answer = run(change_sandbox(sandbox.uid, std::move(commands), *now), sandbox.uid);
   if (!answer) return std::unexpected(std::move(answer.error()));
   return SandboxCodec::decode_state(*answer);
 }
 
-Result<Sandbox> Sandboxes::trigger(const Sandbox& sandbox, Trigger kind) {
+Result<Sandbox> Sandboxes::start(const Sandbox& sandbox, std::vector<SandboxCommand> commands, Trigger kind) {
   auto now = context(sandbox.org);
   if (!now) return std::unexpected(std::move(now.error()));
-  auto answer = run(start_sandbox(sandbox.org, sandbox.uid, TriggerStart{kind}, *now, quotas_), sandbox.uid);
+  commands.emplace_back(TriggerStart{kind});
+  auto answer = run(start_sandbox(sandbox.org, sandbox.uid, std::move(commands), *now, quotas_), sandbox.uid);
   if (!answer) return std::unexpected(std::move(answer.error()));
   return SandboxCodec::decode_state(*answer);
 }
+Result<Sandbox> Sandboxes::trigger(const Sandbox& sandbox, Trigger kind) {
+  return start(sandbox, {}, kind);
+}
 Result<Sandbox> Sandboxes::stop(const Sandbox& sandbox) {
-  return change(sandbox, RequestStop{StopReason::kUser, {}});
+  return change(sandbox, {RequestStop{StopReason::kUser, {}}});
 }
 Result<Sandbox> Sandboxes::remove(const Sandbox& sandbox) {
-  return change(sandbox, DeleteSandbox{"User"});
+  return change(sandbox, {DeleteSandbox{"User"}});
 }
 Result<Sandbox> Sandboxes::raise_max_cost(const Sandbox& sandbox, Money max_cost) {
-  return change(sandbox, RaiseMaxCost{max_cost});
+  return change(sandbox, {RaiseMaxCost{max_cost}});
 }
 
 Result<Process> Sandboxes::admit_once(const Sandbox& sandbox, const NewProcess& process,

@@ -80,9 +80,9 @@ class Sandboxes {
   Result<Sandbox> stop(const Sandbox& sandbox);
   Result<Sandbox> remove(const Sandbox& sandbox);
   Result<Sandbox> raise_max_cost(const Sandbox& sandbox, Money max_cost);
-  // What `wanted` says instead of what is there. Only spec.maxCostUSD (raised) may differ, and spec.state,
-  // which `run` starts or stops when it is given. Invalid, with a cause for each other field. The value "***"
-  // of a variable is the one that it has.
+  // What `wanted` says instead of what is there, all of it or nothing. Labels, annotations and
+  // spec.maxCostUSD (raised) may differ, and spec.state, which `run` starts or stops when it is given.
+  // Invalid, with a cause for each other field. The value "***" of a variable is the one that it has.
   Result<Sandbox> replace(const Sandbox& existing, const NewSandbox& wanted, std::optional<bool> run);
   // With a key that was used before: the Process of then, unless that one never reached a machine.
   Result<Admission> admit(const Sandbox& sandbox, const NewProcess& process);
@@ -101,7 +101,8 @@ class Sandboxes {
   Result<Process> admit_once(const Sandbox& sandbox, const NewProcess& process, const SandboxContext& now,
                              int attempt);
   Result<Created> reconnect(const Sandbox& existing, const NewSandbox& wanted);
-  Result<Sandbox> change(const Sandbox& sandbox, SandboxCommand command);
+  Result<Sandbox> change(const Sandbox& sandbox, std::vector<SandboxCommand> commands);
+  Result<Sandbox> start(const Sandbox& sandbox, std::vector<SandboxCommand> commands, Trigger kind);
   Result<std::string> run(eventlog::Work work, const SandboxUid& uid);
   Result<SandboxContext> context(const OrgId& org);
 

@@ -32,6 +32,16 @@ Result<Sandbox> apply_sandbox(eventlog::Unit& unit, const SandboxUid& uid, const
   return std::move(step->after);
 }
 
+Result<Sandbox> apply_all(eventlog::Unit& unit, const SandboxUid& uid,
+                          const std::vector<SandboxCommand>& commands, const SandboxContext& context) {
+  Result<Sandbox> after = fail(Code::kInternal, "Internal", "No command.");
+  for (const auto& command : commands) {
+    after = apply_sandbox(unit, uid, command, context);
+    if (!after) return after;
+  }
+  return after;
+}
+
 Result<Process> apply_process(eventlog::Unit& unit, const ProcessUid& uid, const ProcessCommand& command) {
   auto step =
       eventlog::apply<ProcessAggregate, ProcessCodec>(unit, process_stream(uid), command, ProcessContext{});
@@ -43,26 +53,32 @@ Result<Process> apply_process(eventlog::Unit& unit, const ProcessUid& uid, const
 }  // namespace
 
 eventlog::Work change_sandbox(const SandboxUid& uid, SandboxCommand command, SandboxContext context) {
+  return change_sandbox(uid, std::vector{std::move(command)}, context);
+}
+
+eventlog::Work change_sandbox(const SandboxUid& uid, std::vector<SandboxCommand> commands,
+                              SandboxContext context) {
   return {
       .key = "",
       .input_hash = "",
       .streams = {sandbox_stream(uid)},
-      .decide = [uid, command = std::move(command), context](eventlog::Unit& unit) -> Result<std::string> {
-        auto after = apply_sandbox(unit, uid, command, context);
+      .decide = [uid, commands = std::move(commands), context](eventlog::Unit& unit) -> Result<std::string> {
+        auto after = apply_all(unit, uid, commands, context);
         if (!after) return std::unexpected(std::move(after.error()));
         return SandboxCodec::encode_state(*after);
       }};
 }
 
-eventlog::Work start_sandbox(const OrgId& org, const SandboxUid& uid, TriggerStart command,
+eventlog::Work start_sandbox(const OrgId& org, const SandboxUid& uid, std::vector<SandboxCommand> commands,
                              SandboxContext context, Quotas quotas) {
   return {.key = "",
           .input_hash = "",
           .streams = {quota_stream(org), sandbox_stream(uid)},
-          .decide = [uid, command, context, quotas](eventlog::Unit& unit) -> Result<std::string> {
+          .decide = [uid, commands = std::move(commands), context,
+                     quotas](eventlog::Unit& unit) -> Result<std::string> {
             auto before = eventlog::load<SandboxAggregate, SandboxCodec>(unit, sandbox_stream(uid));
             if (!before) return std::unexpected(std::move(before.error()));
-            auto after = apply_sandbox(unit, uid, command, context);
+            auto after = apply_all(unit, uid, commands, context);
             if (!after) return std::unexpected(std::move(after.error()));
             if (auto fits = check_quota(unit, *before, *after, quotas, context.now); !fits)
               return std::unexpected(std::move(fits.error()));

@@ -23,8 +23,11 @@ void project_release(eventlog::Unit& unit, const Sandbox& before, const ReleaseR
 
 // The answer is the encoded state after it.
 eventlog::Work change_sandbox(const SandboxUid& uid, SandboxCommand command, SandboxContext context);
-// A trigger. Also Forbidden/QuotaExceeded, Forbidden/OrganizationSuspended.
-eventlog::Work start_sandbox(const OrgId& org, const SandboxUid& uid, TriggerStart command,
+// Several, one after the other, in one Work; the answer is the state after the last.
+eventlog::Work change_sandbox(const SandboxUid& uid, std::vector<SandboxCommand> commands,
+                              SandboxContext context);
+// Ends with a trigger. Also Forbidden/QuotaExceeded, Forbidden/OrganizationSuspended.
+eventlog::Work start_sandbox(const OrgId& org, const SandboxUid& uid, std::vector<SandboxCommand> commands,
                              SandboxContext context, Quotas quotas);
 eventlog::Work change_process(const ProcessUid& uid, ProcessCommand command);
 inline eventlog::Work end_process(const ProcessUid& uid, EndProcess command) {

@@ -199,6 +199,24 @@ Decision decide_activity(const Sandbox& s, const RecordActivity& c, const Sandbo
   return Events{news};
 }
 
+void change_keys(std::map<std::string, std::string>& in, const KeyChanges& changes) {
+  for (const auto& [key, value] : changes)
+    if (value)
+      in[key] = *value;
+    else
+      in.erase(key);
+}
+
+Decision decide_metadata(const Sandbox& s, const ChangeMetadata& c, const SandboxContext& context) {
+  if (!exists(s)) return not_found(s);
+  if (s.phase == Phase::kTerminating) return terminating(s);
+  MetadataChanged news{s.labels, s.annotations, context.now};
+  change_keys(news.labels, c.labels);
+  change_keys(news.annotations, c.annotations);
+  if (news.labels == s.labels && news.annotations == s.annotations) return Events{};
+  return Events{std::move(news)};
+}
+
 // Facts of the start under way, in any order and any number of times.
 template <class Event>
 Decision fact(const Sandbox& s, const Event& event, bool fresh) {
@@ -222,6 +240,7 @@ Result<Events> SandboxAggregate::decide(const Sandbox& s, const Command& command
             if (s.spec.max_cost && c.max_cost < *s.spec.max_cost) return lower_cap(s);
             return Events{MaxCostRaised{c.max_cost, context.now}};
           },
+          [&](const ChangeMetadata& c) { return decide_metadata(s, c, context); },
           [&](const CheckRetry&) -> Decision {
             if (!s.deferred_until || *s.deferred_until > context.now) return Events{};
             const bool recovering = s.phase == Phase::kRecovering;

@@ -116,6 +116,11 @@ struct MaxCostRaised {
   Money max_cost;
   Instant at;
 };
+struct MetadataChanged {  // what they are from now on, whole
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+  Instant at;
+};
 struct FundingRecorded {
   int64_t start = 0;
   std::optional<Rate> rate;  // absent: refused
@@ -172,7 +177,7 @@ using SandboxEvent =
     std::variant<SandboxCreated, StartRequested, StopRequested, StopDeclined, DeleteRequested, MaxCostRaised,
                  FundingRecorded, WakeRecorded, StartDeferred, SlotRecorded, RunningRecorded, ReleaseRecorded,
                  PaidUntilRecorded, ChargeRecorded, ProcessNumbered, SandboxDeleted, StopWished,
-                 LifetimeWarned, ActivityNoted>;
+                 LifetimeWarned, ActivityNoted, MetadataChanged>;
 
 // ---- state
 
@@ -253,6 +258,12 @@ struct DeleteSandbox {
 struct RaiseMaxCost {
   Money max_cost;
 };
+// Keys to set, and keys to remove (without a value): two who change different keys do not undo each other.
+using KeyChanges = std::map<std::string, std::optional<std::string>>;
+struct ChangeMetadata {
+  KeyChanges labels;
+  KeyChanges annotations;
+};
 // What a deadline sends when it is due; decided anew against the state of then, never early.
 struct CheckRetry {};     // a deferred start is asked for again
 struct CheckIdle {};      // nothing used it for idleTimeout, as far as is known here
@@ -290,10 +301,11 @@ struct RecordCharge {
   ChargeRecorded charge;
 };
 
-using SandboxCommand = std::variant<CreateSandbox, TriggerStart, RequestStop, DeleteSandbox, RaiseMaxCost,
-                                    CheckRetry, CheckIdle, CheckWarning, CheckLifetime, NumberProcess,
-                                    RecordFunding, RecordSlot, RecordRunning, RecordStopDeclined, RecordLapse,
-                                    RecordRelease, RecordPaidUntil, RecordCharge, RecordActivity>;
+using SandboxCommand =
+    std::variant<CreateSandbox, TriggerStart, RequestStop, DeleteSandbox, RaiseMaxCost, CheckRetry, CheckIdle,
+                 CheckWarning, CheckLifetime, NumberProcess, RecordFunding, RecordSlot, RecordRunning,
+                 RecordStopDeclined, RecordLapse, RecordRelease, RecordPaidUntil, RecordCharge,
+                 RecordActivity, ChangeMetadata>;
 
 struct SandboxContext {
   Instant now;

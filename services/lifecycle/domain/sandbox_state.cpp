@@ -113,6 +113,10 @@ void apply(Sandbox& s, const SandboxEvent& event) {
                    s.spec.max_cost = e.max_cost;
                    if (s.refusal && s.refusal->limit == "maxCostUSD") s.refusal.reset();
                  },
+                 [&](const MetadataChanged& e) {
+                   s.labels = e.labels;
+                   s.annotations = e.annotations;
+                 },
                  [&](const FundingRecorded& e) {
                    s.rate = e.rate;
                    if (e.rate) return;

@@ -42,6 +42,7 @@ TEST(SandboxCodec, EveryEventSurvives) {
                     StartRequested{3, Trigger::kRecovery, {}, at_s(9)},
                     ChargeRecorded{1, *Money::parse("0.000000000001")},
                     MaxCostRaised{*Money::parse("3"), at_s(10)},
+                    MetadataChanged{{{"tier", "one"}}, {{"note", "why"}}, at_s(10)},
                     StartRequested{2, Trigger::kStart, {}, at_s(11)},
                     FundingRecorded{2, std::nullopt, broke(), at_s(1)},
                     DeleteRequested{"MaxLifetime", at_s(12)},

@@ -91,6 +91,7 @@ const std::map<std::string, Message>& messages() {
       {"money ended, earlier start", always(RequestStop{StopReason::kInsufficientCredits, 0})},
       {"delete", always(DeleteSandbox{})},
       {"cap raised", always(RaiseMaxCost{*Money::parse("2.00")})},
+      {"labels changed", always(ChangeMetadata{.labels = {{"tier", "one"}}, .annotations = {}})},
       {"cap lowered", always(RaiseMaxCost{*Money::parse("0.50")})},
       {"idle, due", always(CheckIdle{}, 400)},
       {"idle, early", always(CheckIdle{}, 304)},
