@@ -32,6 +32,25 @@ def test_create(stack, body, status, field):
     assert stack.sandbox("never") is None
 
 
+@pytest.mark.parametrize("method, path, body, field", [
+    ("POST", "sandboxes", b'{"kind":"Sandbox","spec":{"image":"a","image":"a"}}', "spec.image"),
+    ("PUT", "sandboxes/twice", b'{"kind":"Sandbox","kind":"Sandbox"}', "kind"),
+    ("PATCH", "sandboxes/twice", b'{"spec":{"state":"Stopped","state":"Running"}}', "spec.state"),
+    ("DELETE", "sandboxes/twice", b'{"dryRun":["All"],"dryRun":[]}', "dryRun"),
+    ("POST", "sandboxes/twice/exec", b'{"command":["a"],"env":{"A":"1","A":"2"}}', "env.A"),
+    ("POST", "/apis/nodus.dev/v1/organizations/dev/keys", b'{"role":"viewer","role":"admin"}', "role"),
+    ("POST", "/apis/nodus.dev/v1/organizations/dev/projects", b'{"name":"a","name":"b"}', "name"),
+])
+def test_a_field_that_is_there_twice(stack, method, path, body, field):
+    if stack.sandbox("twice") is None:
+        assert stack.create("twice", state="Stopped")[0] == 201
+    kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    status, _, answer = stack.call(method, path, body, headers={"Content-Type": kind})
+    assert (status, answer["reason"]) == (400, "BadRequest"), answer
+    assert [cause["field"] for cause in answer["details"]["causes"]] == [field], answer
+    assert stack.phase("twice") == "Stopped"
+
+
 def test_every_fault_at_once(stack):
     _, _, answer = stack.call("POST", "sandboxes", spec(resources={"cpu": "0", "memory": "x"}, state="Up", what=1))
     assert {cause["field"] for cause in answer["details"]["causes"]} == {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "libs/config/config.hpp"
+#include "libs/http/json_body.hpp"
 #include "services/lifecycle/adapters/fields.hpp"
 #include "services/lifecycle/adapters/manifest_spec.hpp"
 #include "services/lifecycle/domain/project.hpp"
@@ -158,11 +159,7 @@ void Faults::known(const json::object& in, const std::string& path) {
 }
 
 Result<json::object> parse_object(std::string_view body) {
-  boost::system::error_code error;
-  auto value = json::parse(body, error);
-  if (error) return fail(Code::kBadRequest, "BadRequest", "The body is not JSON: " + error.message() + ".");
-  if (!value.is_object()) return fail(Code::kBadRequest, "BadRequest", "The body is not a JSON object.");
-  return std::move(value.get_object());
+  return http::parse_json_object(body);
 }
 
 Result<Manifest> parse_manifest(std::string_view body, const ProjectId& project, const SpecTimes& times) {

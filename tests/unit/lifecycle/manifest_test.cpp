@@ -238,6 +238,7 @@ TEST(Manifest, OneFaultEach) {
       {"", "BadRequest"},
       {"[]", "BadRequest"},
       {"{", "BadRequest"},
+      {manifest(R"({"image":"i","image":"i"})"), "spec.image"},
       {R"({"apiVersion":"nodus.dev/v1","kind":"Sandbox","metadata":{"name":"a"}})", "spec"},
       {R"({"apiVersion":"v2","kind":"Sandbox","metadata":{"name":"a"},"spec":{"image":"i"}})", "apiVersion"},
       {R"({"apiVersion":"nodus.dev/v1","kind":"Pod","metadata":{"name":"a"},"spec":{"image":"i"}})", "kind"},
