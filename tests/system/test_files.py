@@ -146,6 +146,17 @@ def test_a_copy_survives_a_lost_node(stack, tmp_path):
     out, err = copying.communicate(timeout=180)
     assert copying.returncode == 0, err
     assert stack.nodus("exec", "sb/f", "--", "sha256sum", "/workspace/survivor").out.split()[0] == digest_of(big)
+    names = [item["name"] for item in stack.call("GET", url("/workspace", list="true"))[2]["items"]]
+    assert not [name for name in names if name.startswith(".nodus")], "nothing is left of the first attempt"
+
+
+def test_what_a_killed_upload_left_is_gone_at_the_next_start(stack, tmp_path):
+    stack.create_running("cut")
+    stack.nodus("exec", "sb/cut", "--", "sh", "-c", "echo mine > .nodus-notes; touch .nodus-7-1f-0")
+    assert stack.nodus("stop", "sb/cut").code == 0
+    shown = stack.nodus("exec", "sb/cut", "--", "ls", "-A", "/workspace").out.split()
+    assert shown == [".nodus-notes"], shown
+    stack.delete("cut")
 
 
 def test_the_list_is_json_whatever_the_names(stack):

@@ -18,7 +18,8 @@ struct TreeSummary {
   bool operator==(const TreeSummary&) const = default;
 };
 
-// What nobody could restore is left out: sockets, device nodes, extended attributes outside the allowed list.
+// What nobody could restore is left out: sockets, device nodes, extended attributes outside the allowed list;
+// and what a write by the file service left behind when it was cut off.
 // kCannotBeSaved above kMostEntries, kMostDepth, kMostPath, kMostAttributes, kMostKept or `data_limit` bytes
 // of data.
 Result<TreeSummary> write_tree(int root, ArchiveWriter& archive, int64_t data_limit);

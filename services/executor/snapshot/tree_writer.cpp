@@ -101,6 +101,25 @@ Result<std::vector<Extent>> extents_of(int file, int64_t size) {
   return snapshot_refused("A file has too many holes.");
 }
 
+// A file that a write which was cut off left behind: services/executor/helper/file_put.cpp names them
+// .nodus-<pid>-<hex>-<n>. Nobody else's names look like that (docs/files.md).
+bool is_leftover(std::string_view name) {
+  constexpr std::string_view kBegin = ".nodus-", kDigits = "0123456789", kHex = "0123456789abcdef";
+  if (!name.starts_with(kBegin)) return false;
+  name.remove_prefix(kBegin.size());
+  const auto part = [&](std::string_view characters) {
+    const size_t length = std::min(name.find_first_not_of(characters), name.size());
+    name.remove_prefix(length);
+    return length > 0;
+  };
+  const auto dash = [&] {
+    const bool there = name.starts_with('-');
+    if (there) name.remove_prefix(1);
+    return there;
+  };
+  return part(kDigits) && dash() && part(kHex) && dash() && part(kDigits) && name.empty();
+}
+
 class TreeWriter {
  public:
   TreeWriter(ArchiveWriter& archive, int64_t data_limit) : archive_(archive), data_limit_(data_limit) {}
@@ -159,6 +178,7 @@ Result<void> TreeWriter::child(int parent, const std::string& name, const std::s
     return snapshot_errno("Cannot look at a file");
   const bool whiteout = S_ISCHR(info.st_mode) && info.st_rdev == makedev(0, 0);
   if (S_ISSOCK(info.st_mode) || S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && !whiteout)) return {};
+  if ((S_ISREG(info.st_mode) || S_ISLNK(info.st_mode)) && is_leftover(name)) return {};
   Entry entry;
   entry.path = path;
   fill(info, entry);

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <functional>
 #include <random>
+#include <set>
 
 #include "libs/base/random.hpp"
 #include "services/executor/snapshot/directory_store.hpp"
@@ -261,6 +262,21 @@ TEST_F(SnapshotTest, LeavesOutWhatNobodyMayBringBack) {
 }
 
 // The limits of the files are for ever; a fault of the store is not.
+TEST_F(SnapshotTest, WritesThatWereCutOffAreInNoSnapshot) {
+  const fs::path upper = new_disk(), fresh = new_disk();
+  const std::set<std::string> kept = {"mine", ".nodus-", ".nodus-12-1f3", ".nodus-1-XY-0",
+                                      ".nodus-1-1f3-0.txt"};
+  for (const auto& name : kept) std::ofstream(upper / name) << "x";
+  for (const char* name : {".nodus-12-1f3-0", ".nodus-7-0-15"}) std::ofstream(upper / name) << "x";
+  fs::create_hard_link(upper / "mine", upper / ".nodus-7-0-16");
+  fs::create_symlink("/etc", upper / ".nodus-7-b-1");
+  const auto saved = store->save(upper, object(1));
+  ASSERT_TRUE(saved && store->restore(*saved, fresh));
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(fresh)) names.insert(entry.path().filename());
+  EXPECT_EQ(names, kept);
+}
+
 TEST_F(SnapshotTest, SaysWhatCanNeverBeSaved) {
   const fs::path upper = top / "upper";
   const auto reason = [&] {
