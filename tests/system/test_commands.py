@@ -1,6 +1,7 @@
 """Commands through the API: the nine ends, output that outlives its machine's copy, streams that are quiet, cancelled,
 joined again, and broken by restarts in the middle."""
 import base64
+import concurrent.futures
 import http.client
 import json
 import threading
@@ -296,6 +297,41 @@ def test_the_final_frame_comes_through_restarts(stack, victim):
         assert connections == 1, "lifecycle joins again by itself"
     assert ended(stack, name)["status"]["exitCode"] == 5
     assert log(stack, name) == text
+
+
+@pytest.mark.parametrize("victim", ["lifecycle", "nodusd"])
+@pytest.mark.parametrize("flags", [[], ["-i"]], ids=["frames", "websocket"])
+def test_the_cli_goes_on_after_a_kill(stack, flags, victim):
+    """The program is killed in the middle of a stream: the CLI attaches again by offset, loses and doubles no byte, and its
+    exit code is the command's."""
+    command = "i=0; while [ $i -lt 60 ]; do echo tick $i; echo tock $i >&2; i=$((i+1)); sleep 0.1; done; exit 5"
+    running = stack.start_nodus("exec", *flags, "sb/c", "--", "sh", "-c", command)
+    begun = "".join(running.stdout.readline() for _ in range(10))
+    stack.kill(victim)
+    stack.up()
+    out, err = running.communicate(timeout=120)
+    assert begun + out == "".join(f"tick {i}\n" for i in range(60))
+    assert [line for line in err.splitlines() if line.startswith("tock")] == [f"tock {i}" for i in range(60)], err
+    assert running.returncode == 5, err
+
+
+def test_a_thousand_and_twenty_four_run_at_once(stack):
+    stack.create_running("full", resources={"cpu": "2", "memory": "4Gi"}, lifecycle={"idleTimeout": "0s"})
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        names = list(pool.map(lambda _: start(stack, "sleep", "600", sandbox="full"), range(1024)))
+    assert len(set(names)) == 1024
+    for _ in range(3):
+        status, _, body = stack.call("POST", "sandboxes/full/exec?wait=true", {"command": ["true"]})
+        assert (status, body["reason"]) == (429, "TooManyRequests"), body
+    assert stack.call("POST", f"processes/{names[500]}/cancel")[0] in (200, 202)
+
+    def counted():  # one has ended, so the next one runs, and sees the others
+        status, _, body = stack.call("POST", "sandboxes/full/exec?wait=true",
+                                     {"command": ["sh", "-c", "grep -l '^sleep.600' /proc/[0-9]*/cmdline | wc -l"]})
+        return status == 200 and body
+
+    assert int(wait_until(counted, 60, "room for one more")["stdout"]) == 1023
+    stack.delete("full")
 
 
 def test_a_command_that_never_reached_its_machine(stack):

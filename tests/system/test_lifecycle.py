@@ -114,6 +114,21 @@ def test_too_small_a_cap_says_so_and_a_higher_one_starts_nothing(stack):
     stack.delete("poor")
 
 
+def test_status_says_what_keeps_it_awake_and_what_comes_next(stack):
+    stack.create_running("awake", lifecycle={"idleTimeout": "10m", "maxLifetime": "2h"})
+    before = stack.sandbox("awake")["status"]
+    assert before["next"]["action"] == "Stop" and before["next"]["reason"] == "Idle"
+    ran = stack.nodus("exec", "sb/awake", "--", "sh", "-c", "setsid sleep 10000 >/dev/null 2>&1 </dev/null &")
+    assert ran.code == 0, ran  # the command is over, and what it left behind is not
+    busy = wait_until(lambda: (s := stack.sandbox("awake")["status"])["activity"] == "Busy" and s, 60, "Busy")
+    assert busy["awakeBecause"].startswith("process ") and "sleep" in busy["awakeBecause"], busy
+    assert busy["next"]["action"] == "Delete" and busy["next"]["reason"] == "MaxLifetime"
+    stack.nodus("exec", "sb/awake", "--", "pkill", "sleep")
+    idle = wait_until(lambda: (s := stack.sandbox("awake")["status"])["activity"] == "Idle" and s, 60, "Idle")
+    assert idle["next"]["reason"] == "Idle" and "awakeBecause" not in idle
+    stack.delete("awake")
+
+
 def test_a_warning_comes_before_max_lifetime_deletes_files(stack):
     began = time.monotonic()
     stack.create_running("short", lifecycle={"idleTimeout": "0s", "maxLifetime": "20s"})
