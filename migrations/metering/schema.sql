@@ -358,6 +358,15 @@ CREATE TABLE metering.billing_periods (
 
 ALTER TABLE metering.billing_periods OWNER TO metering;
 
+CREATE TABLE metering.budget_deadlines (
+    project text NOT NULL COLLATE pg_catalog."C",
+    org text NOT NULL COLLATE pg_catalog."C",
+    due_us bigint NOT NULL
+)
+WITH (fillfactor='60');
+
+ALTER TABLE metering.budget_deadlines OWNER TO metering;
+
 CREATE TABLE metering.consumer_offsets (
     topic text NOT NULL,
     log_partition integer NOT NULL,
@@ -594,6 +603,26 @@ CREATE TABLE metering.prices (
 
 ALTER TABLE metering.prices OWNER TO metering;
 
+CREATE TABLE metering.project_spend (
+    project text NOT NULL COLLATE pg_catalog."C",
+    org text NOT NULL COLLATE pg_catalog."C",
+    spent numeric(38,12) NOT NULL,
+    pending numeric(38,12) NOT NULL,
+    base numeric(38,12) NOT NULL,
+    month_s bigint NOT NULL,
+    month_spent numeric(38,12) NOT NULL,
+    month_pending numeric(38,12) NOT NULL,
+    held_funded numeric(38,12) NOT NULL,
+    held_open numeric(38,12) NOT NULL,
+    rate numeric(38,12) NOT NULL,
+    funded bigint NOT NULL,
+    open bigint NOT NULL,
+    era bigint NOT NULL
+)
+WITH (fillfactor='60');
+
+ALTER TABLE metering.project_spend OWNER TO metering;
+
 CREATE VIEW metering.published_events AS
  SELECT events.log_partition,
     events."position",
@@ -630,7 +659,9 @@ CREATE TABLE metering.starts (
     era bigint NOT NULL,
     capped boolean NOT NULL,
     stop_ordered boolean NOT NULL,
-    paid_until_s bigint
+    paid_until_s bigint,
+    budgeted boolean DEFAULT false NOT NULL,
+    budget_era bigint DEFAULT 0 NOT NULL
 );
 
 ALTER TABLE metering.starts OWNER TO metering;
@@ -655,6 +686,9 @@ ALTER TABLE ONLY metering.bill_lines
 
 ALTER TABLE ONLY metering.billing_periods
     ADD CONSTRAINT billing_periods_pkey PRIMARY KEY (org);
+
+ALTER TABLE ONLY metering.budget_deadlines
+    ADD CONSTRAINT budget_deadlines_pkey PRIMARY KEY (project);
 
 ALTER TABLE ONLY metering.consumer_offsets
     ADD CONSTRAINT consumer_offsets_pkey PRIMARY KEY (topic, log_partition);
@@ -716,6 +750,9 @@ ALTER TABLE ONLY metering.prices
 ALTER TABLE ONLY metering.prices
     ADD CONSTRAINT prices_pkey PRIMARY KEY (version);
 
+ALTER TABLE ONLY metering.project_spend
+    ADD CONSTRAINT project_spend_pkey PRIMARY KEY (project);
+
 ALTER TABLE ONLY metering.relay_offsets
     ADD CONSTRAINT relay_offsets_pkey PRIMARY KEY (log_partition);
 
@@ -729,6 +766,8 @@ CREATE INDEX bill_late ON metering.bill_lines USING btree (org, late_in, from_s,
 CREATE INDEX bill_of_org ON metering.bill_lines USING btree (org, from_s, sandbox_uid, start, ordinal);
 
 CREATE INDEX bill_of_project ON metering.bill_lines USING btree (project, from_s, sandbox_uid, start, ordinal);
+
+CREATE INDEX budget_deadlines_due ON metering.budget_deadlines USING btree (due_us);
 
 CREATE INDEX credits_by_id ON metering.credits USING btree (id);
 
@@ -748,7 +787,7 @@ CREATE INDEX starts_cap_due ON metering.starts USING btree (cap_due_s) WHERE (ca
 
 CREATE INDEX starts_of_org ON metering.starts USING btree (org, sandbox_uid) WHERE open;
 
-CREATE INDEX starts_of_project ON metering.starts USING btree (project) WHERE open;
+CREATE INDEX starts_of_project ON metering.starts USING btree (project, sandbox_uid) WHERE open;
 
 ALTER INDEX metering.events_pkey ATTACH PARTITION metering.events_0_pkey;
 

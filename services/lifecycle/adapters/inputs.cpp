@@ -62,7 +62,7 @@ MaybeWork from_scheduler(const bus::Message& message, Instant now) {
       "nodus.scheduler.v1.SlotPlanned",          "nodus.scheduler.v1.SlotOffered",
       "nodus.scheduler.v1.SlotStopping",         "nodus.scheduler.v1.MachineRegistered",
       "nodus.scheduler.v1.MachineCapacityTaken", "nodus.scheduler.v1.MachineCapacityFreed",
-      "nodus.scheduler.v1.MachineLost"};
+      "nodus.scheduler.v1.MachineLost",          "nodus.scheduler.v1.MaxCostRaised"};
   if (kNotForUs.contains(message.type) || !message.stream.starts_with("slot/")) return std::nullopt;
   MaybeWork out = unknown(message);
   (void)(handle<sched::OfferLapsed>(message, now, out,
@@ -96,7 +96,7 @@ MaybeWork from_scheduler(const bus::Message& message, Instant now) {
 MaybeWork from_metering(const bus::Message& message, Instant now) {
   static const std::set<std::string_view> kNotForUs = {
       "nodus.metering.v1.OfferReleased", "nodus.metering.v1.ChargeOpened", "nodus.metering.v1.InstantsNoted",
-      "nodus.metering.v1.StopDeclined"};
+      "nodus.metering.v1.StopDeclined", "nodus.metering.v1.CapRaised"};
   if (kNotForUs.contains(message.type)) return std::nullopt;
   if (message.type == meter::FundsChanged::descriptor()->full_name()) {
     auto event = parse<meter::FundsChanged>(message);
@@ -115,7 +115,8 @@ MaybeWork from_metering(const bus::Message& message, Instant now) {
           return "";
         }};
   }
-  if (message.stream.starts_with("account/")) return std::nullopt;  // sums are metering's own
+  if (message.stream.starts_with("account/") || message.stream.starts_with("budget/"))
+    return std::nullopt;  // sums are metering's own
   MaybeWork out = unknown(message);
   (void)(handle<meter::StartFunded>(
              message, now, out,
@@ -137,6 +138,9 @@ MaybeWork from_metering(const bus::Message& message, Instant now) {
                                                          m.slot().start()};
                                     }) ||
          handle<meter::CapReached>(
+             message, now, out,
+             [](const auto& m) { return RecordPaidUntil{{m.slot().start(), m.at_s()}}; }) ||
+         handle<meter::PaidUntil>(
              message, now, out,
              [](const auto& m) { return RecordPaidUntil{{m.slot().start(), m.at_s()}}; }) ||
          handle<meter::ChargeClosed>(message, now, out, [](const auto& m) {

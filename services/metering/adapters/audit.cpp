@@ -69,13 +69,24 @@ constexpr Question kQuestions[] = {
     {"no interval is negative, and each start has one end",
      "SELECT sandbox_uid || '/' || start FROM bill_lines WHERE to_s <= from_s UNION ALL"
      " SELECT s.sandbox_uid || '/' || s.start FROM starts s JOIN bill_lines l USING (sandbox_uid, start)"},
+    {"spend of a project: rates, holds and counts of the starts",
+     "SELECT p.project FROM project_spend p LEFT JOIN (SELECT project,"
+     " sum(rate) FILTER (WHERE open) AS rate, sum(rate * from_s) FILTER (WHERE open) AS base,"
+     " sum(hold) FILTER (WHERE open) AS held_open, count(*) FILTER (WHERE open) AS open,"
+     " sum(hold) FILTER (WHERE NOT open) AS held_funded, count(*) FILTER (WHERE NOT open) AS funded"
+     " FROM (SELECT s.* FROM starts s JOIN project_spend USING (project) WHERE s.budgeted AND (NOT s.open"
+     " OR (NOT s.capped AND s.budget_era = project_spend.era))) live GROUP BY project) s USING (project)"
+     " WHERE (p.rate, p.base, p.held_open, p.open, p.held_funded, p.funded) IS DISTINCT FROM"
+     " (coalesce(s.rate, 0), coalesce(s.base, 0), coalesce(s.held_open, 0), coalesce(s.open, 0),"
+     " coalesce(s.held_funded, 0), coalesce(s.funded, 0))"},
     {"live lines: rates, holds and counts of the starts",
      "SELECT a.org FROM accounts a LEFT JOIN (SELECT org,"
      " sum(rate) FILTER (WHERE open) AS rate, sum(rate * from_s) FILTER (WHERE open) AS base,"
      " sum(hold) FILTER (WHERE open) AS held_open, count(*) FILTER (WHERE open) AS open,"
      " sum(hold) FILTER (WHERE NOT open) AS held_funded, count(*) FILTER (WHERE NOT open) AS funded"
-     " FROM (SELECT s.* FROM starts s JOIN accounts USING (org) WHERE NOT s.open OR (NOT s.capped"
-     " AND s.era = accounts.era)) live GROUP BY org) s ON s.org = a.org"
+     " FROM (SELECT s.* FROM starts s JOIN accounts USING (org) LEFT JOIN project_spend p USING (project)"
+     " WHERE NOT s.open OR (NOT s.capped AND s.era = accounts.era"
+     " AND (NOT s.budgeted OR s.budget_era = p.era))) live GROUP BY org) s ON s.org = a.org"
      " WHERE (a.rate, a.base, a.held_open, a.open, a.held_funded, a.funded) IS DISTINCT FROM"
      " (coalesce(s.rate, 0), coalesce(s.base, 0), coalesce(s.held_open, 0), coalesce(s.open, 0),"
      " coalesce(s.held_funded, 0), coalesce(s.funded, 0))"},

@@ -129,6 +129,7 @@ void note_charge(const charge::State& state, const charge::Event& event, StreamF
                       closed->sandbox_total.to_decimal() + " of $" + state.current->max_cost->to_decimal();
 }
 void note_charge(const account::State&, const account::Event&, StreamFault&) {}
+void note_charge(const budget::State&, const budget::Event&, StreamFault&) {}
 
 template <class Aggregate>
 Result<StreamFault> replay(eventlog::EventLog& log, const std::string& stream) {
@@ -170,8 +171,9 @@ Result<void> replay_heads(pg::Pool& pool, eventlog::EventLog& log, Check& heads,
     if (!streams) return std::unexpected(streams.error());
     if (streams->empty()) return {};
     for (const auto& stream : *streams) {
-      const auto found =
-          stream.starts_with("charge/") ? replay<Charges>(log, stream) : replay<Accounts>(log, stream);
+      const auto found = stream.starts_with("charge/")   ? replay<Charges>(log, stream)
+                         : stream.starts_with("budget/") ? replay<Budgets>(log, stream)
+                                                         : replay<Accounts>(log, stream);
       if (!found) return std::unexpected(found.error());
       if (!found->what.empty()) fault(heads, stream + ": " + found->what);
       if (!found->above_cap.empty()) fault(caps, stream + ": " + found->above_cap);

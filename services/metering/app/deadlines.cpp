@@ -59,8 +59,11 @@ Result<bool> Deadlines::run_due() {
   const auto orgs = rows_.due_balances(due, kPage);
   if (!orgs) return std::unexpected(orgs.error());
   for (const auto& org : *orgs) keep(judge_balance(org, due));
+  const auto projects = rows_.due_budgets(due, kPage);
+  if (!projects) return std::unexpected(projects.error());
+  for (const auto& project : *projects) keep(judge_budget(project, due));
   if (failed) return std::unexpected(std::move(*failed));
-  return caps->size() == kPage || orgs->size() == kPage;
+  return caps->size() == kPage || orgs->size() == kPage || projects->size() == kPage;
 }
 
 Result<void> Deadlines::run_all(const std::vector<eventlog::Work>& works) {
@@ -90,6 +93,22 @@ Result<void> Deadlines::judge_balance(const OrgId& org, Instant at) {
     after = slots->back().uid;
   }
   return run_all({works_.on_account(JudgeBalance{org, at}), works_.account_judged(org, head->version, at)});
+}
+
+// What ended is recorded first; then every start whose line ended with it is told so and stopped.
+Result<void> Deadlines::judge_budget(const ProjectKey& project, Instant at) {
+  if (auto told = run_all({works_.on_budget(JudgeBudget{project.org, project.project, at})}); !told)
+    return told;
+  const auto head = log_.head(budget_stream(project.project));
+  if (!head) return std::unexpected(head.error());
+  for (SandboxUid after;;) {
+    const auto slots = rows_.over_budget(project, after, kPage);
+    if (!slots) return std::unexpected(slots.error());
+    if (slots->empty()) break;
+    if (auto judged = judge(*slots, at); !judged) return std::unexpected(std::move(judged.error()));
+    after = slots->back().uid;
+  }
+  return run_all({works_.budget_judged(project, head->version, at)});
 }
 
 }  // namespace nodus::metering

@@ -42,6 +42,7 @@ class Deadlines {
   Result<void> run_all(const std::vector<eventlog::Work>& works);
   Result<void> judge(const std::vector<SlotRef>& slots, Instant at);
   Result<void> judge_balance(const OrgId& org, Instant at);
+  Result<void> judge_budget(const ProjectKey& project, Instant at);
 
   const Clock& clock_;
   eventlog::EventLog& log_;

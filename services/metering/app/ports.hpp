@@ -11,6 +11,11 @@
 
 namespace nodus::metering {
 
+struct ProjectKey {
+  OrgId org;
+  ProjectId project;
+};
+
 // Questions asked inside of a decision, in its transaction.
 class Lookups {
  public:
@@ -33,6 +38,11 @@ class Projections {
   virtual void account_changed(eventlog::Unit& unit, const account::State& after,
                                std::span<const account::Event> events, std::optional<Instant> due) = 0;
   virtual void deadline_moved(eventlog::Unit& unit, const OrgId& org, std::optional<Instant> due) = 0;
+  // `due`: when to look at the project next.
+  virtual void budget_changed(eventlog::Unit& unit, const budget::State& after,
+                              std::optional<Instant> due) = 0;
+  virtual void budget_deadline_moved(eventlog::Unit& unit, const ProjectKey& project,
+                                     std::optional<Instant> due) = 0;
   // A cap that was due by `at` was judged: it is not due again.
   virtual void cap_judged(eventlog::Unit& unit, const SandboxUid& uid, Instant at) = 0;
 };
@@ -46,6 +56,10 @@ class DeadlineRows {
   // Open starts of an organization, by uid, that are to be told of the end of its money: those that run
   // without a stop order, and those whose line ended with the balance and whose stream does not say where.
   virtual Result<std::vector<SlotRef>> unjudged(const OrgId& org, const SandboxUid& after, int limit) = 0;
+  virtual Result<std::vector<ProjectKey>> due_budgets(Instant now, int limit) = 0;
+  // Open starts of a project, by uid, whose line ended with a Budget: not told of it, or not stopping yet.
+  virtual Result<std::vector<SlotRef>> over_budget(const ProjectKey& project, const SandboxUid& after,
+                                                   int limit) = 0;
   virtual Result<std::optional<Instant>> earliest() = 0;
 };
 

@@ -1,4 +1,4 @@
-// The two kinds of streams of metering's log, as the event log drives them.
+// The three kinds of streams of metering's log, as the event log drives them.
 #pragma once
 
 #include <string>
@@ -13,6 +13,10 @@ inline std::string charge_stream(const SandboxUid& uid) {
 }
 inline std::string account_stream(const OrgId& org) {
   return "account/" + org.str();
+}
+
+inline std::string budget_stream(const ProjectId& project) {
+  return "budget/" + project.str();
 }
 
 struct Charges {  // the aggregate and its codec
@@ -35,6 +39,17 @@ struct Accounts {
     return codec::decode_account(type, payload);
   }
   static Result<State> decode_state(const std::string& bytes) { return codec::decode_account_state(bytes); }
+};
+
+struct Budgets {
+  using State = budget::State;
+  using Event = budget::Event;
+  static constexpr int kStateVersion = budget::kStateVersion;
+  static void evolve(State& state, const Event& event) { budget::evolve(state, event); }
+  static Result<Event> decode(const std::string& type, const std::string& payload) {
+    return codec::decode_budget(type, payload);
+  }
+  static Result<State> decode_state(const std::string& bytes) { return codec::decode_budget_state(bytes); }
 };
 
 }  // namespace nodus::metering

@@ -16,6 +16,10 @@ std::vector<eventlog::Event> encoded(const std::vector<Event>& events) {
   return result;
 }
 
+ProjectKey project_of(const BudgetCommand& command) {
+  return std::visit([](const auto& c) { return ProjectKey{c.org, c.project}; }, command);
+}
+
 const OrgId& org_of(const AccountCommand& command) {
   return std::visit([](const auto& c) -> const OrgId& { return c.org; }, command);
 }
@@ -26,7 +30,7 @@ eventlog::Work Works::on_start(Command command) {
   const SlotRef& slot = slot_of(command);
   return {.key = "",
           .input_hash = "",
-          .streams = {account_stream(slot.org), charge_stream(slot.uid)},
+          .streams = {account_stream(slot.org), budget_stream(slot.project), charge_stream(slot.uid)},
           .decide = [this, command = std::move(command)](eventlog::Unit& unit) {
             return decide_start(unit, command);
           }};
@@ -38,6 +42,16 @@ eventlog::Work Works::on_account(AccountCommand command) {
           .streams = {account_stream(org_of(command))},
           .decide = [this, command = std::move(command)](eventlog::Unit& unit) {
             return decide_account(unit, command);
+          }};
+}
+
+eventlog::Work Works::on_budget(BudgetCommand command) {
+  const auto project = project_of(command);
+  return {.key = "",
+          .input_hash = "",
+          .streams = {account_stream(project.org), budget_stream(project.project)},
+          .decide = [this, command = std::move(command)](eventlog::Unit& unit) {
+            return decide_budget(unit, command);
           }};
 }
 
@@ -56,6 +70,20 @@ eventlog::Work Works::account_judged(const OrgId& org, int64_t seen, Instant at)
           }};
 }
 
+eventlog::Work Works::budget_judged(const ProjectKey& project, int64_t seen, Instant at) {
+  return {.key = "",
+          .input_hash = "",
+          .streams = {budget_stream(project.project)},
+          .decide = [this, project, seen, at](eventlog::Unit& unit) -> Result<std::string> {
+            const auto stream = budget_stream(project.project);
+            if (unit.head(stream).version != seen) return "";
+            const auto state = eventlog::load<Budgets, Budgets>(unit, stream);
+            if (!state) return std::unexpected(state.error());
+            projections_.budget_deadline_moved(unit, project, budget::next_deadline(*state, at));
+            return "";
+          }};
+}
+
 Result<std::string> Works::decide_start(eventlog::Unit& unit, const Command& command) {
   const SlotRef& slot = slot_of(command);
   const auto charge_name = charge_stream(slot.uid);
@@ -63,6 +91,8 @@ Result<std::string> Works::decide_start(eventlog::Unit& unit, const Command& com
   if (!charge) return std::unexpected(charge.error());
   const auto account = eventlog::load<Accounts, Accounts>(unit, account_stream(slot.org));
   if (!account) return std::unexpected(account.error());
+  const auto budget = eventlog::load<Budgets, Budgets>(unit, budget_stream(slot.project));
+  if (!budget) return std::unexpected(budget.error());
 
   auto with = context(clock_.now());
   if (std::holds_alternative<JudgeOffer>(command)) {
@@ -70,7 +100,7 @@ Result<std::string> Works::decide_start(eventlog::Unit& unit, const Command& com
     if (!price) return std::unexpected(std::move(price.error()));
     with.price = std::move(*price);
   }
-  const auto events = decide(*charge, *account, command, with);
+  const auto events = decide(*charge, *account, *budget, command, with);
   if (!events) return std::unexpected(events.error());
   if (!events->charge.empty()) {
     auto after = *charge;
@@ -78,12 +108,30 @@ Result<std::string> Works::decide_start(eventlog::Unit& unit, const Command& com
     unit.append(charge_name, encoded(events->charge), codec::encode_state(after), charge::kStateVersion);
     projections_.charge_changed(unit, slot.uid, *charge, after, events->charge);
   }
+  const ProjectKey project{slot.org, slot.project};
   append(unit, slot.org, *account, events->account, with.now);
-  if (std::holds_alternative<DeclineStop>(command) && !events->charge.empty())
+  append(unit, project, *budget, events->budget, with.now);
+  if (std::holds_alternative<DeclineStop>(command) && !events->charge.empty()) {
     projections_.deadline_moved(unit, slot.org, first_look(*account, with.now));
+    projections_.budget_deadline_moved(unit, project, first_look(*budget, with.now));
+  }
   if (const auto* judge = std::get_if<JudgeMoney>(&command))
     projections_.cap_judged(unit, slot.uid, judge->at);
   return "";
+}
+
+Result<std::string> Works::decide_budget(eventlog::Unit& unit, const BudgetCommand& command) {
+  const auto project = project_of(command);
+  const auto account = eventlog::load<Accounts, Accounts>(unit, account_stream(project.org));
+  if (!account) return std::unexpected(account.error());
+  const auto budget = eventlog::load<Budgets, Budgets>(unit, budget_stream(project.project));
+  if (!budget) return std::unexpected(budget.error());
+  const auto with = context(clock_.now());
+  const auto events = decide(*account, *budget, command, with);
+  if (!events) return std::unexpected(events.error());
+  append(unit, project.org, *account, events->account, with.now);
+  append(unit, project, *budget, events->budget, with.now);
+  return events->budget.empty() ? "repeated" : "done";
 }
 
 Result<std::string> Works::decide_account(eventlog::Unit& unit, AccountCommand command) {
@@ -115,6 +163,21 @@ void Works::append(eventlog::Unit& unit, const OrgId& org, const account::State&
   for (const auto& event : events) account::evolve(after, event);
   unit.append(account_stream(org), encoded(events), codec::encode_state(after), account::kStateVersion);
   projections_.account_changed(unit, after, events, first_look(after, now));
+}
+
+void Works::append(eventlog::Unit& unit, const ProjectKey& project, const budget::State& before,
+                   const std::vector<budget::Event>& events, Instant now) {
+  if (events.empty()) return;
+  auto after = before;
+  for (const auto& event : events) budget::evolve(after, event);
+  unit.append(budget_stream(project.project), encoded(events), codec::encode_state(after),
+              budget::kStateVersion);
+  projections_.budget_changed(unit, after, first_look(after, now));
+}
+
+std::optional<Instant> Works::first_look(const budget::State& budget, Instant now) {
+  if (!budget.exhaustions.empty()) return now;
+  return budget::next_deadline(budget, Instant());
 }
 
 std::optional<Instant> Works::first_look(const account::State& account, Instant now) const {

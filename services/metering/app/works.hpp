@@ -1,4 +1,4 @@
-// The use cases: each command as a Work over charge/<uid> and account/<org>.
+// The use cases: each command as a Work over charge/<uid>, budget/<project> and account/<org>.
 #pragma once
 
 #include "libs/base/clock.hpp"
@@ -19,19 +19,28 @@ class Works {
 
   eventlog::Work on_start(Command command);
   eventlog::Work on_account(AccountCommand command);
+  eventlog::Work on_budget(BudgetCommand command);
   // The account was looked at as of `seen` (its version), by what is known up to `at`: if nothing changed
   // since, its deadline moves on.
   eventlog::Work account_judged(const OrgId& org, int64_t seen, Instant at);
 
+  eventlog::Work budget_judged(const ProjectKey& project, int64_t seen, Instant at);
+
  private:
   Result<std::string> decide_start(eventlog::Unit& unit, const Command& command);
   Result<std::string> decide_account(eventlog::Unit& unit, AccountCommand command);
+  Result<std::string> decide_budget(eventlog::Unit& unit, const BudgetCommand& command);
   void append(eventlog::Unit& unit, const OrgId& org, const account::State& before,
               const std::vector<account::Event>& events, Instant now);
+  void append(eventlog::Unit& unit, const ProjectKey& project, const budget::State& before,
+              const std::vector<budget::Event>& events, Instant now);
   // When to look at an account that changed: stops that may be due already are looked for at once, and
   // account_judged() moves the deadline on.
   std::optional<Instant> first_look(const account::State& account, Instant now) const;
-  Context context(Instant now) const { return {now, durations_.hold, durations_.stop_reserve, std::nullopt}; }
+  static std::optional<Instant> first_look(const budget::State& budget, Instant now);
+  Context context(Instant now) const {
+    return {now, durations_.hold, durations_.stop_reserve, std::nullopt, false};
+  }
 
   const Clock& clock_;
   const Durations durations_;

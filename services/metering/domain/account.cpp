@@ -65,6 +65,15 @@ void on(State& state, const AccrualFlattened& e) {
   state.pending += e.rate * (e.to_s - e.from_s);
 }
 
+void on(State& state, const LinesFlattened& e) {
+  state.pending += e.rate * e.to_s - e.base;
+  state.rate = minus(state.rate, e.rate);
+  state.base -= e.base;
+  state.held_open -= e.hold;
+  state.open -= e.lines;
+  CHECK(state.open >= 0 && state.rate >= Rate(), "more lines ended than began");
+}
+
 void on(State& state, const BalanceExhausted& e) {
   state.pending += accrued(state, e.at_s);
   state.exhaustions.push_back({state.era, e.at_s, state.open});

@@ -78,13 +78,25 @@ struct AccrualFlattened {  // maxCostUSD was reached: nothing accrues from to_s 
   bool operator==(const AccrualFlattened&) const = default;
 };
 
+struct LinesFlattened {  // a Budget ended: nothing of its project accrues from to_s on
+  OrgId org;
+  ProjectId project;
+  MoneySecond to_s = 0;
+  Rate rate;  // sums over the lines that ended
+  Money base;
+  Money hold;
+  int64_t lines = 0;
+  bool operator==(const LinesFlattened&) const = default;
+};
+
 struct BalanceExhausted {  // every open line ends at at_s
   OrgId org;
   MoneySecond at_s = 0;
   bool operator==(const BalanceExhausted&) const = default;
 };
 
-enum class LineEnd { kLive, kCapped, kExhausted };  // how the line stood when its start was closed
+// How the line stood when its start was closed. Capped: flattened, by maxCostUSD or by a Budget.
+enum class LineEnd { kLive, kCapped, kExhausted };
 
 struct AccrualEnded {
   OrgId org;
@@ -113,8 +125,9 @@ struct FundsChanged {  // refusals of this organization may be asked again
   bool operator==(const FundsChanged&) const = default;
 };
 
-using Event = std::variant<CreditPosted, FirstPurchase, HoldPlaced, HoldFreed, AccrualStarted,
-                           AccrualFlattened, BalanceExhausted, AccrualEnded, RefusalNoted, FundsChanged>;
+using Event =
+    std::variant<CreditPosted, FirstPurchase, HoldPlaced, HoldFreed, AccrualStarted, AccrualFlattened,
+                 LinesFlattened, BalanceExhausted, AccrualEnded, RefusalNoted, FundsChanged>;
 
 // ---- state
 

@@ -18,8 +18,12 @@ void end(State& state, Outcome outcome) {
 }
 
 void on(State& state, const StartFunded& e) {
-  state.current = Start{
-      .slot = e.slot, .sandbox_name = e.sandbox_name, .rate = e.rate, .hold = e.hold, .max_cost = e.max_cost};
+  state.current = Start{.slot = e.slot,
+                        .sandbox_name = e.sandbox_name,
+                        .rate = e.rate,
+                        .hold = e.hold,
+                        .max_cost = e.max_cost,
+                        .budgeted = e.budgeted};
   state.last_start = e.slot.start;
   state.last_outcome = Outcome::kNone;
 }
@@ -42,6 +46,7 @@ void on(State& state, const ChargeOpened& e) {
   start.from_s = e.from_s;
   start.cap_s = e.cap_s;
   start.era = e.era;
+  start.budget_era = e.budget_era;
 }
 
 void on(State& state, const InstantsNoted& e) {

@@ -25,13 +25,14 @@ struct StartFunded {
   std::optional<Money> max_cost;
   Instant at;
   std::optional<PricesUsed> prices{};  // what the rate was made from
+  bool budgeted = true;  // false: by a release that had no Budgets, so it is not counted on budget/<project>
   bool operator==(const StartFunded&) const = default;
 };
 
 struct StartRefused {
   SlotRef slot;
   std::string reason;  // InsufficientCredits | BudgetExceeded
-  std::string limit;   // balance | maxCostUSD
+  std::string limit;   // balance | maxCostUSD | budget/<name>
   Money hold;          // what the start needs
   Money available;     // what there is: the two numbers that refused
   Instant at;
@@ -51,6 +52,7 @@ struct ChargeOpened {
   MoneySecond from_s = 0;            // never before the end of the previous start
   std::optional<MoneySecond> cap_s;  // where maxCostUSD is used up
   int64_t era = 0;                   // of the account, see account::State
+  int64_t budget_era = 0;            // of the project's spend, see budget::State
   bool operator==(const ChargeOpened&) const = default;
 };
 
@@ -66,13 +68,13 @@ struct CapReached {  // seconds from at_s on are waived
   bool operator==(const CapReached&) const = default;
 };
 
-struct PaidUntil {  // the balance ended: seconds from at_s on are waived
+struct PaidUntil {  // balance or Budget ended: seconds from at_s on are waived
   SlotRef slot;
   MoneySecond at_s = 0;
   bool operator==(const PaidUntil&) const = default;
 };
 
-enum class StopReason { kInsufficientCredits, kMaxCostReached };
+enum class StopReason { kInsufficientCredits, kMaxCostReached, kBudgetExceeded };
 
 struct StopOrdered {  // at most one a start, and one more after each stop that was declined
   SlotRef slot;
@@ -118,9 +120,11 @@ struct Start {
   MoneySecond from_s = 0;
   std::optional<MoneySecond> cap_s;
   int64_t era = 0;
-  bool capped = false;  // the cap was reached and the account's line ended there
+  bool budgeted = true;
+  int64_t budget_era = 0;
+  bool capped = false;  // the cap was reached and its lines ended there
   bool stop_ordered = false;
-  std::optional<MoneySecond> paid_until_s;  // where the balance ended, once that is told
+  std::optional<MoneySecond> paid_until_s;  // where balance or Budget ended, once that is told
   bool operator==(const Start&) const = default;
 };
 

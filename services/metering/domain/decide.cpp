@@ -1,4 +1,4 @@
-#include "services/metering/domain/decide.hpp"
+#include "services/metering/domain/settle.hpp"
 
 #include <algorithm>
 
@@ -9,72 +9,19 @@ namespace nodus::metering {
 
 namespace {
 
-// Collects events while both states move on, so that each step sees what the previous ones did.
-struct Draft {
-  charge::State charge;
-  account::State account;
-  Events events;
-
-  const charge::Start& current() const {
-    CHECK(charge.current.has_value(), "no start is funded or open");
-    return *charge.current;
-  }
-  void emit(charge::Event event) {
-    charge::evolve(charge, event);
-    events.charge.push_back(std::move(event));
-  }
-  void emit(account::Event event) {
-    account::evolve(account, event);
-    events.account.push_back(std::move(event));
-  }
-};
-
 using account::LineEnd;
 using charge::Outcome;
 using charge::Phase;
 
-// How many whole seconds `money` pays; nullopt: any number.
-std::optional<MoneySecond> seconds_paid(Money money, Rate rate) {
-  if (rate == Rate()) return std::nullopt;
-  if (money <= Money()) return 0;
-  constexpr int128 kCentury = 3'155'760'000;
-  return static_cast<MoneySecond>(std::min<int128>(money.pico() / rate.pico_per_second(), kCentury));
+Owner owner_of(const SlotRef& slot) {
+  return {slot.org, slot.project};
 }
 
 // The balance ended before at_s: the lines end where it did. Deterministic in the facts, however late the
 // deadline that says so.
-void settle_balance(Draft& draft, const OrgId& org, MoneySecond at_s) {
+void settle_balance(Draft& draft, const OrgId& org, MoneySecond at_s, const Context& context) {
   const auto end = account::ends_at(draft.account);
-  if (end && *end < at_s) draft.emit(account::BalanceExhausted{org, *end});
-}
-
-LineEnd line_end(const Draft& draft) {
-  const charge::Start& start = draft.current();
-  if (start.capped) return LineEnd::kCapped;
-  return start.era < draft.account.era ? LineEnd::kExhausted : LineEnd::kLive;
-}
-
-// Brings the current start's line and the account up to at_s: whichever of cap and balance ended first is
-// recorded first.
-void settle(Draft& draft, MoneySecond at_s) {
-  const charge::Start& start = draft.current();
-  const SlotRef slot = start.slot;
-  const auto balance_end = account::ends_at(draft.account);
-  const auto cap_s = start.cap_s;
-  if (line_end(draft) == LineEnd::kLive && cap_s && *cap_s <= at_s &&
-      (!balance_end || *cap_s <= *balance_end)) {
-    draft.emit(account::AccrualFlattened{slot.org, slot.uid, slot.start, start.rate, start.from_s, *cap_s,
-                                         start.hold});
-    draft.emit(charge::CapReached{slot, *cap_s});
-  }
-  settle_balance(draft, slot.org, at_s);
-}
-
-// More is available than before: tells so if it is enough for a start that was refused.
-void tell_funds(Draft& draft, const OrgId& org, const Context& context) {
-  const auto& refused = draft.account.smallest_refused;
-  if (refused && account::available(draft.account, to_money_second(context.now)) >= *refused)
-    draft.emit(account::FundsChanged{org, context.now});
+  if (end && *end < at_s && !context.brake) draft.emit(account::BalanceExhausted{org, *end});
 }
 
 bool is_current(const Draft& draft, const SlotRef& slot) {
@@ -96,14 +43,40 @@ std::unexpected<Error> not_funded(const SlotRef& slot) {
 void free_hold(Draft& draft, const Context& context) {
   const charge::Start start = draft.current();
   draft.emit(charge::OfferReleased{start.slot, context.now});
-  draft.emit(account::HoldFreed{start.slot.org, start.slot.uid, start.slot.start, start.hold});
-  tell_funds(draft, start.slot.org, context);
+  const SlotRef& slot = start.slot;
+  draft.emit(account::HoldFreed{slot.org, slot.uid, slot.start, start.hold});
+  if (start.budgeted) draft.emit(budget::HoldFreed{slot.org, slot.project, slot.uid, slot.start, start.hold});
+  tell_funds(draft, owner_of(slot), context);
 }
 
 void refuse(Draft& draft, const SlotRef& slot, std::string reason, std::string limit, Money hold,
             Money available, const Context& context) {
   draft.emit(charge::StartRefused{slot, std::move(reason), std::move(limit), hold,
                                   std::max(available, Money()), context.now});
+}
+
+// Whether balance, maxCostUSD and every Budget leave the hold of this start; what refuses it first is told.
+bool refused(Draft& draft, const JudgeOffer& command, Money hold, const Context& context) {
+  const SlotRef& slot = command.slot;
+  const MoneySecond now_s = to_money_second(context.now);
+  const Money available = account::available(draft.account, now_s);
+  if (available < hold) {
+    refuse(draft, slot, "InsufficientCredits", "balance", hold, available, context);
+    draft.emit(account::RefusalNoted{slot.org, hold});
+    return true;
+  }
+  if (command.max_cost && *command.max_cost - draft.charge.closed_total < hold) {
+    refuse(draft, slot, "BudgetExceeded", "maxCostUSD", hold, *command.max_cost - draft.charge.closed_total,
+           context);
+    return true;
+  }
+  const auto* least = budget::tightest(draft.budget, now_s);
+  if (least == nullptr) return false;
+  const Money left = budget::available(draft.budget, *least, now_s);
+  if (left >= hold) return false;
+  refuse(draft, slot, "BudgetExceeded", "budget/" + least->name, hold, left, context);
+  draft.emit(budget::RefusalNoted{slot.org, slot.project, hold});
+  return true;
 }
 
 Result<void> on(Draft& draft, const JudgeOffer& command, const Context& context) {
@@ -118,6 +91,9 @@ Result<void> on(Draft& draft, const JudgeOffer& command, const Context& context)
   }
   if (!context.price)
     return fail(Code::kUnavailable, "NoPriceBook", "No price version is in force; publish one.");
+  // A new month has begun: what the last one left is settled first, so that the hold counts in the new one.
+  const MoneySecond month_s = budget::month_of(to_money_second(context.now));
+  if (month_s > draft.budget.month_s) settle(draft, owner_of(slot), month_s, Reach::kBefore, context.brake);
   const auto prices = prices_of(command.shape, command.machine_type, *context.price);
   if (!prices)
     return fail(Code::kConflict, "MachineTypeUnpriced",
@@ -125,51 +101,52 @@ Result<void> on(Draft& draft, const JudgeOffer& command, const Context& context)
                     command.machine_type + "; publish one, then replay the offer.");
   const Rate rate = rate_of(*prices);
   const Money hold = rate * context.hold.count();
-  const Money available = account::available(draft.account, to_money_second(context.now));
-  if (available < hold) {
-    refuse(draft, slot, "InsufficientCredits", "balance", hold, available, context);
-    draft.emit(account::RefusalNoted{slot.org, hold});
-    return {};
-  }
-  if (command.max_cost && *command.max_cost - draft.charge.closed_total < hold) {
-    refuse(draft, slot, "BudgetExceeded", "maxCostUSD", hold, *command.max_cost - draft.charge.closed_total,
-           context);
-    return {};
-  }
-  draft.emit(charge::StartFunded{slot, command.sandbox_name, context.price->version, rate, hold,
-                                 command.max_cost, context.now, *prices});
+  if (refused(draft, command, hold, context)) return {};
+  draft.emit(charge::StartFunded{.slot = slot,
+                                 .sandbox_name = command.sandbox_name,
+                                 .price_version = context.price->version,
+                                 .rate = rate,
+                                 .hold = hold,
+                                 .max_cost = command.max_cost,
+                                 .at = context.now,
+                                 .prices = *prices});
   draft.emit(account::HoldPlaced{slot.org, slot.uid, slot.start, rate, hold});
+  draft.emit(budget::HoldPlaced{slot.org, slot.project, slot.uid, slot.start, hold});
   return {};
 }
 
 Result<void> on(Draft& draft, const EndOffer& command, const Context& context) {
   if (!is_current(draft, command.slot) || draft.current().phase != Phase::kFunded) return {};
-  settle_balance(draft, command.slot.org, to_money_second(command.at));
+  settle(draft, owner_of(command.slot), to_money_second(command.at), Reach::kBefore, context.brake);
   free_hold(draft, context);
   return {};
 }
 
-void open(Draft& draft, const SlotRef& slot, Instant reserved_at) {
+void open(Draft& draft, const SlotRef& slot, Instant reserved_at, const Context& context) {
   const charge::Start start = draft.current();
   const MoneySecond from_s = std::max(to_money_second(reserved_at), draft.charge.last_released_s);
-  settle_balance(draft, slot.org, from_s);
+  settle(draft, owner_of(slot), from_s, Reach::kBefore, context.brake);
   std::optional<MoneySecond> cap_s;
   if (start.max_cost) {
     if (const auto paid = seconds_paid(*start.max_cost - draft.charge.closed_total, start.rate))
       cap_s = from_s + *paid;
   }
-  draft.emit(charge::ChargeOpened{slot, start.rate, reserved_at, from_s, cap_s, draft.account.era});
+  draft.emit(charge::ChargeOpened{slot, start.rate, reserved_at, from_s, cap_s, draft.account.era,
+                                  draft.budget.era});
   draft.emit(account::AccrualStarted{slot.org, slot.uid, slot.start, start.rate, from_s, start.hold});
+  if (start.budgeted)
+    draft.emit(budget::SpendStarted{slot.org, slot.project, slot.uid, slot.start, start.hold, start.rate,
+                                    from_s, draft.account.era});
 }
 
-Result<void> on(Draft& draft, const OpenCharge& command, const Context&) {
+Result<void> on(Draft& draft, const OpenCharge& command, const Context& context) {
   if (!command.times.reserved)
     return fail(Code::kInvalid, "InstantMissing", "A reservation without its instant.");
   if (!is_current(draft, command.slot)) {
     if (never_funded(draft, command.slot)) return not_funded(command.slot);
     return {};
   }
-  if (draft.current().phase == Phase::kFunded) open(draft, command.slot, *command.times.reserved);
+  if (draft.current().phase == Phase::kFunded) open(draft, command.slot, *command.times.reserved, context);
   return {};
 }
 
@@ -192,32 +169,47 @@ Result<void> on(Draft& draft, const DeclineStop& command, const Context&) {
   return {};
 }
 
-void close(Draft& draft, const Times& times, Instant released, const Context& context) {
-  const MoneySecond end_s = std::max(to_money_second(released), draft.current().from_s);
-  settle(draft, end_s);
-  const charge::Start start = draft.current();
-  const LineEnd line = line_end(draft);
-  const auto flat_s = line == LineEnd::kCapped      ? start.cap_s
-                      : line == LineEnd::kExhausted ? account::exhausted_at(draft.account, start.era)
-                                                    : std::nullopt;
-  // Cap, balance line, and, whatever the order in which releases were heard, what is posted.
-  std::optional<MoneySecond> paid_until;
+// Where the charge of the current start ends, if its money does: its cap, where its lines ended, and,
+// whatever the order in which releases were heard, what is posted.
+std::optional<MoneySecond> paid_until(const Draft& draft, const Standing& stood) {
+  const charge::Start& start = draft.current();
+  std::optional<MoneySecond> until;
   const auto limit = [&](std::optional<MoneySecond> second) {
-    if (second && (!paid_until || *second < *paid_until)) paid_until = second;
+    if (second && (!until || *second < *until)) until = second;
   };
   limit(start.cap_s);
-  limit(flat_s);
+  limit(stood.ended_s());
   if (const auto paid = seconds_paid(account::balance(draft.account), start.rate))
     limit(start.from_s + *paid);
+  if (!start.budgeted) return until;
+  for (const auto& b : draft.budget.budgets) {
+    const bool monthly = b.spec.period == budget::Period::kMonthly;
+    const Money left = b.cover - (monthly ? draft.budget.month.spent : draft.budget.total.spent);
+    const auto from_s = monthly ? std::max(start.from_s, draft.budget.month_s) : start.from_s;
+    if (const auto paid = seconds_paid(left, start.rate)) limit(from_s + *paid);
+  }
+  return until;
+}
 
-  auto lines = rate_lines(merge(start.times, times), start.from_s, end_s, start.rate, paid_until);
+void close(Draft& draft, const Times& times, Instant released, const Context& context) {
+  const MoneySecond end_s = std::max(to_money_second(released), draft.current().from_s);
+  settle(draft, owner_of(draft.current().slot), end_s, Reach::kBefore, context.brake);
+  const charge::Start start = draft.current();
+  const SlotRef& slot = start.slot;
+  const Standing stood = standing(draft);
+  const auto until = paid_until(draft, stood);
+
+  auto lines = rate_lines(merge(start.times, times), start.from_s, end_s, start.rate, until);
   const Money amount = total(lines);
-  draft.emit(charge::ChargeClosed{start.slot, start.rate, std::move(lines), amount,
+  draft.emit(charge::ChargeClosed{slot, start.rate, std::move(lines), amount,
                                   draft.charge.closed_total + amount, end_s, context.now});
-  draft.emit(account::AccrualEnded{start.slot.org, start.slot.uid, start.slot.start, end_s, amount,
-                                   start.rate, start.from_s, start.hold, line, flat_s.value_or(0),
-                                   start.era});
-  tell_funds(draft, start.slot.org, context);
+  draft.emit(account::AccrualEnded{slot.org, slot.uid, slot.start, end_s, amount, start.rate, start.from_s,
+                                   start.hold, stood.account, stood.account_end_s.value_or(0), start.era});
+  const auto paid_to_s = std::clamp(until.value_or(end_s), start.from_s, end_s);
+  draft.emit(budget::SpendEnded{slot.org, slot.project, slot.uid, slot.start, start.hold, start.rate,
+                                start.from_s, paid_to_s, amount, stood.budget, stood.budget_end_s.value_or(0),
+                                start.budget_era});
+  tell_funds(draft, owner_of(slot), context);
 }
 
 Result<void> on(Draft& draft, const CloseCharge& command, const Context& context) {
@@ -232,7 +224,7 @@ Result<void> on(Draft& draft, const CloseCharge& command, const Context& context
       free_hold(draft, context);
       return {};
     }
-    open(draft, command.slot, *command.times.reserved);
+    open(draft, command.slot, *command.times.reserved, context);
   }
   close(draft, command.times, *command.times.released, context);
   return {};
@@ -240,35 +232,37 @@ Result<void> on(Draft& draft, const CloseCharge& command, const Context& context
 
 Result<void> on(Draft& draft, const JudgeMoney& command, const Context& context) {
   if (!is_current(draft, command.slot) || draft.current().phase != Phase::kOpen) return {};
-  settle(draft, to_money_second(command.at));
+  settle(draft, owner_of(draft.current().slot), to_money_second(command.at), reach_of(command.at),
+         context.brake);
   const charge::Start& start = draft.current();
-  if (line_end(draft) == LineEnd::kExhausted && !start.paid_until_s) {
-    const auto end = account::exhausted_at(draft.account, start.era);
-    CHECK(end.has_value(), "era {} is not exhausted", start.era);
-    draft.emit(charge::PaidUntil{start.slot, *end});
-  }
-  if (start.stop_ordered || start.times.stopping) return {};
-  if (start.capped) {
-    draft.emit(charge::StopOrdered{start.slot, charge::StopReason::kMaxCostReached, context.now});
-    return {};
-  }
+  const Standing stands = standing(draft);
+  if (!start.capped && stands.ended_s() && !start.paid_until_s)
+    draft.emit(charge::PaidUntil{start.slot, *stands.ended_s()});
+  if (start.stop_ordered || start.times.stopping || context.brake) return {};
+  const auto order = [&](charge::StopReason reason) {
+    draft.emit(charge::StopOrdered{start.slot, reason, context.now});
+  };
   const auto stop_s = account::stop_at(draft.account, context.stop_reserve);
   const bool low = stop_s && to_instant(*stop_s) <= command.at;
-  if (line_end(draft) == LineEnd::kExhausted || low)
-    draft.emit(charge::StopOrdered{start.slot, charge::StopReason::kInsufficientCredits, context.now});
+  if (start.capped)
+    order(charge::StopReason::kMaxCostReached);
+  else if (stands.by_budget)
+    order(charge::StopReason::kBudgetExceeded);
+  else if (stands.ended_s() || low)
+    order(charge::StopReason::kInsufficientCredits);
   return {};
 }
 
 Result<void> on(Draft& draft, const PostCredit& command, const Context& context) {
-  if (!command.posted) settle_balance(draft, command.org, to_money_second(context.now));
+  if (!command.posted) settle_balance(draft, command.org, to_money_second(context.now), context);
   auto events = post_credit(draft.account, command, context.now);
   if (!events) return std::unexpected(std::move(events.error()));
   for (auto& event : *events) draft.emit(std::move(event));
   return {};
 }
 
-Result<void> on(Draft& draft, const JudgeBalance& command, const Context&) {
-  settle_balance(draft, command.org, to_money_second(command.at));
+Result<void> on(Draft& draft, const JudgeBalance& command, const Context& context) {
+  settle_balance(draft, command.org, to_money_second(command.at), context);
   return {};
 }
 
@@ -278,9 +272,9 @@ const SlotRef& slot_of(const Command& command) {
   return std::visit([](const auto& c) -> const SlotRef& { return c.slot; }, command);
 }
 
-Result<Events> decide(const charge::State& charge, const account::State& account, const Command& command,
-                      const Context& context) {
-  Draft draft{charge, account, {}};
+Result<Events> decide(const charge::State& charge, const account::State& account, const budget::State& budget,
+                      const Command& command, const Context& context) {
+  Draft draft{charge, account, budget, {}};
   auto done = std::visit([&](const auto& c) { return on(draft, c, context); }, command);
   if (!done) return std::unexpected(std::move(done.error()));
   return std::move(draft.events);
@@ -288,7 +282,7 @@ Result<Events> decide(const charge::State& charge, const account::State& account
 
 Result<std::vector<account::Event>> decide(const account::State& account, const AccountCommand& command,
                                            const Context& context) {
-  Draft draft{{}, account, {}};
+  Draft draft{{}, account, {}, {}};
   auto done = std::visit([&](const auto& c) { return on(draft, c, context); }, command);
   if (!done) return std::unexpected(std::move(done.error()));
   return std::move(draft.events.account);

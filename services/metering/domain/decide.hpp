@@ -1,5 +1,6 @@
-// The decisions. Each touches the charge of one Sandbox and the account of its organization, so both are
-// decided at once, over both states. A repeat, a stale start or a late report yields no events.
+// The decisions. Each touches the charge of one Sandbox, the spend of its project and the account of its
+// organization, so all are decided at once, over the three states. A repeat, a stale start or a late report
+// yields no events.
 #pragma once
 
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "libs/base/error.hpp"
 #include "services/metering/domain/account.hpp"
+#include "services/metering/domain/budget.hpp"
 #include "services/metering/domain/charge.hpp"
 #include "services/metering/domain/prices.hpp"
 
@@ -57,17 +59,47 @@ struct Context {
   Seconds hold{75};                   // 60 s and the stop reserve
   Seconds stop_reserve{15};           // how long before the end of the balance a stop is ordered
   std::optional<PriceVersion> price;  // in force now; JudgeOffer needs it
+  bool brake = false;  // an operator suspended the ends of money: none is recorded, no stop ordered
 };
 
 struct Events {
   std::vector<charge::Event> charge;
   std::vector<account::Event> account;
+  std::vector<budget::Event> budget;
 };
 
 // Errors: Conflict/ReservedWithoutFunding, Conflict/IntervalStillOpen (the message is parked),
 // Conflict/MachineTypeUnpriced, Unavailable/NoPriceBook.
-Result<Events> decide(const charge::State& charge, const account::State& account, const Command& command,
-                      const Context& context);
+Result<Events> decide(const charge::State& charge, const account::State& account, const budget::State& budget,
+                      const Command& command, const Context& context);
+
+// ---- commands about the spend of a project
+
+struct PutBudget {
+  OrgId org;
+  ProjectId project;
+  std::string name;
+  std::string uid;  // of a new one
+  budget::Spec spec;
+  std::string author;
+  bool create = true;  // else it must exist
+};
+struct DeleteBudget {
+  OrgId org;
+  ProjectId project;
+  std::string name;
+  std::string author;
+};
+struct JudgeBudget {  // a deadline: has a Budget ended by `at`, has a month begun, is a threshold reached?
+  OrgId org;
+  ProjectId project;
+  Instant at;
+};
+using BudgetCommand = std::variant<PutBudget, DeleteBudget, JudgeBudget>;
+
+// Errors: Conflict/AlreadyExists (another spec), NotFound/NotFound, Conflict/TooManyBudgets.
+Result<Events> decide(const account::State& account, const budget::State& budget,
+                      const BudgetCommand& command, const Context& context);
 
 // ---- commands about the account alone
 

@@ -44,6 +44,60 @@ TEST(Money, AThousandConcurrentOffersFundExactlyK) {
   EXPECT_TRUE(world.audited());
 }
 
+TEST(Money, AThousandConcurrentOffersAgainstABudgetFundExactlyK) {
+  constexpr int kOffers = 1'000;
+  constexpr int kFundable = 7;
+  World world;
+  world.credit("1.00", "g1");
+  world.put_budget("b", Money::from_pico(kFundable * 675 + 674));
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 8; ++caller)
+    callers.emplace_back([&world, caller] {
+      std::vector<eventlog::Work> works;
+      for (int i = caller; i < kOffers; i += 8) works.push_back(world.works.on_start(offer_of(i)));
+      for (size_t from = 0; from < works.size(); from += 16) {
+        const auto part = std::span(works).subspan(from, std::min<size_t>(16, works.size() - from));
+        for (const auto& answer : world.log->run(part)) EXPECT_TRUE(answer) << answer.error().message;
+      }
+    });
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(world.count("SELECT count(*) FROM events WHERE type LIKE '%.StartFunded'"), kFundable);
+  EXPECT_EQ(world.count("SELECT count(*) FROM events WHERE type LIKE '%.StartRefused'"), kOffers - kFundable);
+  EXPECT_EQ(world.count("SELECT funded FROM project_spend"), kFundable);
+  EXPECT_TRUE(world.audited());
+}
+
+// 900 pico pay 100 seconds from 10 on.
+TEST(Money, ABudgetStopsWhatRunsAtItsLimit) {
+  World world;
+  world.credit("1.00", "g1");
+  world.put_budget("b", Money::from_pico(900));
+  world.consume();
+  world.scheduler.offer("u1", 1);
+  world.scheduler.reserve("u1", 1, 10);
+  world.await_all();
+  EXPECT_EQ(world.count("SELECT due_us / 1000000 FROM budget_deadlines") - kT0, 60);
+  world.at(109.9);
+  world.run_deadlines();
+  EXPECT_THAT(world.events("charge/u1"), Not(Contains("StopOrdered")));
+  world.at(110);
+  world.run_deadlines();
+  world.run_deadlines();
+  EXPECT_THAT(world.events("charge/u1"),
+              ElementsAre("StartFunded", "ChargeOpened", "PaidUntil", "StopOrdered"));
+  EXPECT_THAT(world.events("budget/web"), Contains("BudgetExhausted"));
+  EXPECT_TRUE(world.audited());
+  world.scheduler.release("u1", 1, 10, 11, 111, 115);
+  world.scheduler.offer("u1", 2);
+  world.await_all();
+  EXPECT_EQ(world.text("SELECT sum(amount) FROM bill_lines"), "0.000000000900");
+  EXPECT_THAT(world.events("charge/u1"), Contains("StartRefused"));
+  EXPECT_EQ(world.text("SELECT spent FROM project_spend"), "0.000000000900");
+  EXPECT_TRUE(world.audited());
+  world.put_budget("b", Money::from_pico(9'000), false);
+  EXPECT_EQ(world.events("budget/web").back(), "FundsChanged");
+}
+
 // 1,000 pico pay 111 seconds from 10 on: stops at 106, the end at 121.
 void run_out(World& world) {
   world.credit("0.000000001000", "g1");

@@ -155,6 +155,18 @@ void World::credit(const std::string& amount, const std::string& id, const std::
   ASSERT_TRUE(answer) << answer.error().message;
 }
 
+void World::put_budget(const std::string& name, Money limit, bool create) {
+  const std::vector put = {works.on_budget(PutBudget{OrgId("acme"),
+                                                     ProjectId("web"),
+                                                     name,
+                                                     "uid-" + name,
+                                                     {limit, budget::Period::kTotal, {50, 80, 100}},
+                                                     "test",
+                                                     create})};
+  const auto answer = log->run(put).front();
+  ASSERT_TRUE(answer) << answer.error().message;
+}
+
 void World::consume() {
   auto open = [this](bus::OffsetOf offset_of) -> Result<std::unique_ptr<bus::Source>> {
     auto source = bus::make_source({.partitions = kPartitions}, kSchedulerTopic, "nodus-metering", database,

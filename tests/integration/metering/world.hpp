@@ -52,7 +52,8 @@ class World {
   explicit World(const std::string& url);  // one that exists, for a child process
 
   void credit(const std::string& amount, const std::string& id, const std::string& org = "acme");
-  void consume();  // starts the consumer
+  void put_budget(const std::string& name, Money limit, bool create = true);  // Total, of project web
+  void consume();                                                             // starts the consumer
   void stop_consumer() { consumer_.reset(); }
   void await_all();         // everything that the scheduler published is applied or parked
   void at(double seconds);  // sets the clock; never back

@@ -44,7 +44,9 @@ struct Words {
   }
   std::string operator()(const charge::StopOrdered& e) const {
     return fmt::format("StopOrdered {} {}", e.slot.start,
-                       e.reason == charge::StopReason::kMaxCostReached ? "MaxCost" : "Credits");
+                       e.reason == charge::StopReason::kMaxCostReached   ? "MaxCost"
+                       : e.reason == charge::StopReason::kBudgetExceeded ? "Budget"
+                                                                         : "Credits");
   }
   std::string operator()(const charge::StopDeclined& e) const {
     return fmt::format("Declined {}", e.slot.start);
@@ -72,6 +74,9 @@ struct Words {
   std::string operator()(const account::AccrualFlattened& e) const {
     return fmt::format("Flattened at {}", rel(e.to_s));
   }
+  std::string operator()(const account::LinesFlattened& e) const {
+    return fmt::format("Flattened {} lines at {}", e.lines, rel(e.to_s));
+  }
   std::string operator()(const account::BalanceExhausted& e) const {
     return fmt::format("Exhausted at {}", rel(e.at_s));
   }
@@ -82,6 +87,27 @@ struct Words {
     return fmt::format("Noted {}", pico(e.hold));
   }
   std::string operator()(const account::FundsChanged&) const { return "FundsChanged"; }
+  std::string operator()(const budget::BudgetSet& e) const {
+    return fmt::format("Set {} {}", e.name, pico(e.spec.limit));
+  }
+  std::string operator()(const budget::BudgetDeleted& e) const { return "Deleted " + e.name; }
+  std::string operator()(const budget::BudgetExhausted& e) const {
+    return fmt::format("{} exhausted at {}", e.name, rel(e.at_s));
+  }
+  std::string operator()(const budget::ThresholdReached& e) const {
+    return fmt::format("{} reached {} at {} with {}", e.name, e.percent, rel(e.at_s), pico(e.spent));
+  }
+  std::string operator()(const budget::Recovered& e) const {
+    return fmt::format("{} recovered to {} at {} with {}", e.name, e.percent, rel(e.at_s), pico(e.spent));
+  }
+  std::string operator()(const budget::RefusalNoted& e) const {
+    return fmt::format("Budget noted {}", pico(e.hold));
+  }
+  std::string operator()(const budget::FundsChanged&) const { return "BudgetFundsChanged"; }
+  template <class Sums>
+  std::string operator()(const Sums&) const {
+    return "";
+  }
 };
 
 }  // namespace
@@ -93,23 +119,41 @@ std::string describe(const account::Event& event) {
   return std::visit(Words(), event);
 }
 
+std::string describe(const budget::Event& event) {
+  return std::visit(Words(), event);
+}
+
 std::vector<std::string> Scenario::run(const Step& step) {
   context.now = at(step.now);
   if (!context.price) context.price = simple_price();
   std::vector<std::string> words;
+  const auto keep = [&](const Events& events, budget::State& budget) {
+    for (const auto& event : events.account) {
+      account::evolve(account_, event);
+      words.push_back(describe(event));
+    }
+    for (const auto& event : events.budget) {
+      budget::evolve(budget, event);
+      if (auto said = describe(event); !said.empty()) words.push_back(std::move(said));
+    }
+    return words;
+  };
+  if (const auto* command = std::get_if<BudgetCommand>(&step.command)) {
+    auto& budget = budgets_[std::visit([](const auto& c) { return c.project.str(); }, *command)];
+    const auto events = decide(account_, budget, *command, context);
+    if (!events) return {"error " + events.error().reason};
+    return keep(*events, budget);
+  }
   if (const auto* command = std::get_if<Command>(&step.command)) {
     auto& charge = charges_[slot_of(*command).uid.str()];
-    const auto events = decide(charge, account_, *command, context);
+    auto& budget = budgets_[slot_of(*command).project.str()];
+    const auto events = decide(charge, account_, budget, *command, context);
     if (!events) return {"error " + events.error().reason};
     for (const auto& event : events->charge) {
       charge::evolve(charge, event);
       words.push_back(describe(event));
     }
-    for (const auto& event : events->account) {
-      account::evolve(account_, event);
-      words.push_back(describe(event));
-    }
-    return words;
+    return keep(*events, budget);
   }
   const auto events = decide(account_, std::get<AccountCommand>(step.command), context);
   if (!events) return {"error " + events.error().reason};

@@ -27,7 +27,7 @@ inline SlotRef slot(int64_t start, const std::string& uid = "u1") {
 
 struct Step {
   double now;  // seconds after kT0: the service's clock
-  std::variant<Command, AccountCommand> command;
+  std::variant<Command, AccountCommand, BudgetCommand> command;
 };
 
 inline Step offer(double now, SlotRef slot, std::optional<Money> max_cost = std::nullopt,
@@ -65,9 +65,32 @@ inline Step credit(double now, int64_t pico, const std::string& id = "g1",
   return {now, AccountCommand(std::move(command))};
 }
 
+inline Step put_budget(double now, const std::string& name, int64_t limit,
+                       budget::Period period = budget::Period::kTotal, bool create = true,
+                       std::vector<int> thresholds = {}) {
+  return {now, BudgetCommand(PutBudget{OrgId("acme"),
+                                       ProjectId("web"),
+                                       name,
+                                       "b-1",
+                                       {Money::from_pico(limit), period, std::move(thresholds)},
+                                       "test",
+                                       create})};
+}
+inline Step change_budget(double now, const std::string& name, int64_t limit,
+                          budget::Period period = budget::Period::kTotal, std::vector<int> thresholds = {}) {
+  return put_budget(now, name, limit, period, false, std::move(thresholds));
+}
+inline Step delete_budget(double now, const std::string& name) {
+  return {now, BudgetCommand(DeleteBudget{OrgId("acme"), ProjectId("web"), name, "test"})};
+}
+inline Step judge_budget(double now) {
+  return {now, BudgetCommand(JudgeBudget{OrgId("acme"), ProjectId("web"), at(now)})};
+}
+
 // In words, with pico-dollars and seconds after kT0: "Funded 1 rate 9 hold 675".
 std::string describe(const charge::Event& event);
 std::string describe(const account::Event& event);
+std::string describe(const budget::Event& event);  // empty: sums only, which the other two tell already
 
 class Scenario {
  public:
@@ -75,11 +98,13 @@ class Scenario {
   std::vector<std::string> run(const Step& step);
   const charge::State& charge(const std::string& uid = "u1") { return charges_[uid]; }
   const account::State& account() const { return account_; }
+  const budget::State& budget(const std::string& project = "web") { return budgets_[project]; }
   Context context;
 
  private:
   std::map<std::string, charge::State> charges_;
   account::State account_;
+  std::map<std::string, budget::State> budgets_;
 };
 
 }  // namespace nodus::metering::test

@@ -92,6 +92,18 @@ Encoded to_proto(const account::AccrualFlattened& e) {
   return encoded(m);
 }
 
+Encoded to_proto(const account::LinesFlattened& e) {
+  pb::LinesFlattened m;
+  m.set_org(e.org.str());
+  m.set_project(e.project.str());
+  m.set_to_s(e.to_s);
+  m.set_rate_usd_per_s(e.rate.to_decimal());
+  m.set_base_usd(e.base.to_decimal());
+  m.set_hold_usd(e.hold.to_decimal());
+  m.set_lines(e.lines);
+  return encoded(m);
+}
+
 Encoded to_proto(const account::BalanceExhausted& e) {
   pb::BalanceExhausted m;
   m.set_org(e.org.str());
@@ -160,6 +172,12 @@ account::Event from_proto(const pb::AccrualFlattened& m, FieldReader& in) {
       m.to_s(),       in.money(m.hold_usd())};
 }
 
+account::Event from_proto(const pb::LinesFlattened& m, FieldReader& in) {
+  return account::LinesFlattened{
+      OrgId(m.org()),         ProjectId(m.project()), m.to_s(), in.rate(m.rate_usd_per_s()),
+      in.money(m.base_usd()), in.money(m.hold_usd()), m.lines()};
+}
+
 account::Event from_proto(const pb::BalanceExhausted& m, FieldReader&) {
   return account::BalanceExhausted{OrgId(m.org()), m.at_s()};
 }
@@ -208,6 +226,7 @@ Result<account::Event> decode_account(std::string_view type, const std::string& 
   if (is(pb::HoldFreed::descriptor())) return decoded<pb::HoldFreed>(payload);
   if (is(pb::AccrualStarted::descriptor())) return decoded<pb::AccrualStarted>(payload);
   if (is(pb::AccrualFlattened::descriptor())) return decoded<pb::AccrualFlattened>(payload);
+  if (is(pb::LinesFlattened::descriptor())) return decoded<pb::LinesFlattened>(payload);
   if (is(pb::BalanceExhausted::descriptor())) return decoded<pb::BalanceExhausted>(payload);
   if (is(pb::AccrualEnded::descriptor())) return decoded<pb::AccrualEnded>(payload);
   if (is(pb::RefusalNoted::descriptor())) return decoded<pb::RefusalNoted>(payload);

@@ -31,6 +31,18 @@ PricesUsed prices_of(const pb::PricesUsed& from, FieldReader& in) {
           in.money(from.machine_per_s_usd()),  {from.cpu_milli(), from.memory_bytes(), from.disk_bytes()}};
 }
 
+StopReason to_wire(charge::StopReason reason) {
+  switch (reason) {
+    case charge::StopReason::kInsufficientCredits:
+      return StopReason::STOP_REASON_INSUFFICIENT_CREDITS;
+    case charge::StopReason::kMaxCostReached:
+      return StopReason::STOP_REASON_MAX_COST_REACHED;
+    case charge::StopReason::kBudgetExceeded:
+      return StopReason::STOP_REASON_BUDGET_EXCEEDED;
+  }
+  return StopReason::STOP_REASON_UNSPECIFIED;
+}
+
 Encoded to_proto(const charge::StartFunded& e) {
   pb::StartFunded m;
   put(e.slot, m.mutable_slot());
@@ -41,6 +53,7 @@ Encoded to_proto(const charge::StartFunded& e) {
   if (e.max_cost) m.set_max_cost_usd(e.max_cost->to_decimal());
   m.set_at_us(to_micros(e.at));
   if (e.prices) put_prices(*e.prices, m.mutable_prices());
+  m.set_budgeted(e.budgeted);
   return encoded(m);
 }
 
@@ -70,6 +83,7 @@ Encoded to_proto(const charge::ChargeOpened& e) {
   m.set_reserved_at_s(e.from_s);
   m.set_cap_at_s(e.cap_s.value_or(0));
   m.set_era(e.era);
+  m.set_budget_era(e.budget_era);
   return encoded(m);
 }
 
@@ -97,9 +111,7 @@ Encoded to_proto(const charge::PaidUntil& e) {
 Encoded to_proto(const charge::StopOrdered& e) {
   pb::StopOrdered m;
   put(e.slot, m.mutable_slot());
-  m.set_reason(e.reason == charge::StopReason::kMaxCostReached
-                   ? StopReason::STOP_REASON_MAX_COST_REACHED
-                   : StopReason::STOP_REASON_INSUFFICIENT_CREDITS);
+  m.set_reason(to_wire(e.reason));
   m.set_at_us(to_micros(e.at));
   return encoded(m);
 }
@@ -131,10 +143,10 @@ Encoded to_proto(const charge::ChargeClosed& e) {
 }
 
 charge::Event from_proto(const pb::StartFunded& m, FieldReader& in) {
-  charge::StartFunded e{in.slot(m.slot()),      m.sandbox_name(),
-                        m.price_version(),      in.rate(m.rate_usd_per_s()),
-                        in.money(m.hold_usd()), in.optional_money(m.max_cost_usd()),
-                        from_micros(m.at_us()), std::nullopt};
+  charge::StartFunded e{
+      in.slot(m.slot()),           m.sandbox_name(),       m.price_version(),
+      in.rate(m.rate_usd_per_s()), in.money(m.hold_usd()), in.optional_money(m.max_cost_usd()),
+      from_micros(m.at_us()),      std::nullopt,           m.budgeted()};
   if (m.has_prices()) e.prices = prices_of(m.prices(), in);
   return e;
 }
@@ -154,6 +166,7 @@ charge::Event from_proto(const pb::ChargeOpened& m, FieldReader& in) {
                          m.reserved_at_s()};
   if (m.cap_at_s() != 0) e.cap_s = m.cap_at_s();
   e.era = m.era();
+  e.budget_era = m.budget_era();
   return e;
 }
 
@@ -170,12 +183,15 @@ charge::Event from_proto(const pb::PaidUntil& m, FieldReader& in) {
 }
 
 charge::Event from_proto(const pb::StopOrdered& m, FieldReader& in) {
-  const bool cap = m.reason() == StopReason::STOP_REASON_MAX_COST_REACHED;
-  if (!cap && m.reason() != StopReason::STOP_REASON_INSUFFICIENT_CREDITS)
-    in.fault("A stop order for a reason that is not money's.");
-  return charge::StopOrdered{
-      in.slot(m.slot()), cap ? charge::StopReason::kMaxCostReached : charge::StopReason::kInsufficientCredits,
-      from_micros(m.at_us())};
+  charge::StopOrdered e{in.slot(m.slot()), charge::StopReason::kInsufficientCredits, from_micros(m.at_us())};
+  for (const auto reason : {charge::StopReason::kInsufficientCredits, charge::StopReason::kMaxCostReached,
+                            charge::StopReason::kBudgetExceeded}) {
+    if (to_wire(reason) != m.reason()) continue;
+    e.reason = reason;
+    return e;
+  }
+  in.fault("A stop order for a reason that is not money's.");
+  return e;
 }
 
 charge::Event from_proto(const pb::StopDeclined& m, FieldReader& in) {

@@ -8,6 +8,7 @@
 #include "libs/base/error.hpp"
 #include "libs/money/money.hpp"
 #include "nodus/scheduler/v1/events.pb.h"
+#include "services/metering/domain/budget.hpp"
 #include "services/metering/domain/slot.hpp"
 
 namespace nodus::metering::codec {
@@ -23,6 +24,11 @@ class FieldReader {
   std::optional<Money> optional_money(const std::string& text) {
     if (text.empty()) return std::nullopt;
     return money(text);
+  }
+  budget::Period period(const std::string& text) {
+    const auto known = budget::period_of(text);
+    if (!known) fault("A Budget of an unknown period.");
+    return known.value_or(budget::Period::kMonthly);
   }
   SlotRef slot(const nodus::scheduler::v1::SlotRef& from);
   void fault(std::string message);

@@ -21,6 +21,8 @@ void put(const charge::Start& from, pb::StartState* to) {
   to->set_era(from.era);
   to->set_capped(from.capped);
   to->set_stop_ordered(from.stop_ordered);
+  to->set_budgeted(from.budgeted);
+  to->set_budget_era(from.budget_era);
   if (from.paid_until_s) to->set_paid_until_s(*from.paid_until_s);
   if (from.declined) to->set_declined_us(to_micros(*from.declined));
 }
@@ -34,6 +36,8 @@ charge::Start start_of(const pb::StartState& from, FieldReader& in) {
                       .times = to_times(from.times()),
                       .from_s = from.from_s(),
                       .era = from.era(),
+                      .budgeted = from.budgeted(),
+                      .budget_era = from.budget_era(),
                       .capped = from.capped(),
                       .stop_ordered = from.stop_ordered()};
   if (from.has_max_cost_usd()) start.max_cost = in.money(from.max_cost_usd());

@@ -50,10 +50,36 @@ Result<std::vector<SlotRef>> PostgresDeadlineRows::unjudged(const OrgId& org, co
   });
 }
 
+Result<std::vector<ProjectKey>> PostgresDeadlineRows::due_budgets(Instant now, int limit) {
+  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<ProjectKey>> {
+    std::vector<ProjectKey> projects;
+    for (const auto& row : tx.exec_params(
+             "SELECT org, project FROM budget_deadlines WHERE due_us <= $1 ORDER BY due_us LIMIT $2",
+             to_micros(now), limit))
+      projects.push_back({OrgId(row[0].c_str()), ProjectId(row[1].c_str())});
+    return projects;
+  });
+}
+
+Result<std::vector<SlotRef>> PostgresDeadlineRows::over_budget(const ProjectKey& project,
+                                                               const SandboxUid& after, int limit) {
+  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<SlotRef>> {
+    return slots_of(
+        tx.exec_params("SELECT s.sandbox_uid, s.start, s.org, s.project FROM starts s"
+                       " JOIN project_spend p ON p.project = s.project WHERE s.project = $1 AND s.open AND "
+                       "s.sandbox_uid > $2"
+                       " AND s.budgeted AND s.budget_era < p.era AND NOT s.capped"
+                       " AND (s.paid_until_s IS NULL OR (NOT s.stop_ordered AND s.stopping_us IS NULL))"
+                       " ORDER BY s.sandbox_uid LIMIT $3",
+                       project.project.str(), after.str(), limit));
+  });
+}
+
 Result<std::optional<Instant>> PostgresDeadlineRows::earliest() {
   return pool_.with_tx([&](pqxx::work& tx) -> Result<std::optional<Instant>> {
     const auto row = tx.exec1(
         "SELECT least((SELECT min(due_us) FROM balance_deadlines),"
+        " (SELECT min(due_us) FROM budget_deadlines),"
         " (SELECT min(cap_due_s) * 1000000 FROM starts WHERE cap_due_s IS NOT NULL AND open))");
     return instant_of(row[0]);
   });

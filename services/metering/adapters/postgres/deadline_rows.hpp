@@ -12,6 +12,9 @@ class PostgresDeadlineRows final : public DeadlineRows {
   Result<std::vector<SlotRef>> due_caps(Instant now, int limit) override;
   Result<std::vector<OrgId>> due_balances(Instant now, int limit) override;
   Result<std::vector<SlotRef>> unjudged(const OrgId& org, const SandboxUid& after, int limit) override;
+  Result<std::vector<ProjectKey>> due_budgets(Instant now, int limit) override;
+  Result<std::vector<SlotRef>> over_budget(const ProjectKey& project, const SandboxUid& after,
+                                           int limit) override;
   Result<std::optional<Instant>> earliest() override;
 
  private:

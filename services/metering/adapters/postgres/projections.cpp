@@ -84,6 +84,17 @@ void PostgresProjections::deadline_moved(eventlog::Unit& unit, const OrgId& org,
   unit.stage(DueNote{org, due});
 }
 
+void PostgresProjections::budget_changed(eventlog::Unit& unit, const budget::State& after,
+                                         std::optional<Instant> due) {
+  unit.stage(SpendNote{after});
+  unit.stage(BudgetDueNote{after.org, after.project, due});
+}
+
+void PostgresProjections::budget_deadline_moved(eventlog::Unit& unit, const ProjectKey& project,
+                                                std::optional<Instant> due) {
+  unit.stage(BudgetDueNote{project.org, project.project, due});
+}
+
 void PostgresProjections::cap_judged(eventlog::Unit& unit, const SandboxUid& uid, Instant now) {
   unit.stage(CapJudgedNote{uid, to_money_second(now)});
 }

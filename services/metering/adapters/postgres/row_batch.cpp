@@ -53,6 +53,8 @@ struct Folded {
   std::vector<const BillNote*> bills;
   std::map<std::string, const AccountNote*> accounts;  // by organization
   std::map<std::string, const DueNote*> due;
+  std::map<std::string, const SpendNote*> spend;  // by project
+  std::map<std::string, const BudgetDueNote*> budget_due;
 };
 
 Folded fold(const std::vector<std::any>& staged) {
@@ -70,6 +72,10 @@ Folded fold(const std::vector<std::any>& staged) {
       out.accounts[account->after.org.str()] = account;
     } else if (const auto* due = std::any_cast<DueNote>(&any)) {
       out.due[due->org.str()] = due;
+    } else if (const auto* spend = std::any_cast<SpendNote>(&any)) {
+      out.spend[spend->after.project.str()] = spend;
+    } else if (const auto* budget_due = std::any_cast<BudgetDueNote>(&any)) {
+      out.budget_due[budget_due->project.str()] = budget_due;
     }
   }
   return out;
@@ -77,7 +83,7 @@ Folded fold(const std::vector<std::any>& staged) {
 
 void write_starts(pqxx::work& tx, const Folded& notes) {
   Rows<1> gone;
-  Rows<17> rows;
+  Rows<19> rows;
   for (const auto& [uid, note] : notes.starts) {
     if (!note->start) {
       gone.add({uid});
@@ -87,7 +93,8 @@ void write_starts(pqxx::work& tx, const Folded& notes) {
     rows.add({uid, text(s.slot.start), s.slot.org.str(), s.slot.project.str(), s.sandbox_name,
               text(s.phase == charge::Phase::kOpen), s.rate.to_decimal(), s.hold.to_decimal(),
               text(s.times.started), text(s.times.stopping), text(s.from_s), text(s.cap_s), text(s.era),
-              text(s.capped), text(s.stop_ordered), text(s.paid_until_s), text(notes.arm.at(uid))});
+              text(s.capped), text(s.stop_ordered), text(s.paid_until_s), text(notes.arm.at(uid)),
+              text(s.budgeted), text(s.budget_era)});
   }
   gone.exec(tx, "rows_starts_gone", "DELETE FROM starts WHERE sandbox_uid = ANY ($1::text[])");
   // A cap that was judged is not due again, unless it is another start, a raised cap, or armed anew.
@@ -97,24 +104,28 @@ void write_starts(pqxx::work& tx, const Folded& notes) {
       " hold::numeric, nullif(started, '')::bigint AS started_us, nullif(stopping, '')::bigint AS "
       "stopping_us,"
       " from_s::bigint, nullif(cap_s, '')::bigint AS cap_s, era::bigint, capped::boolean,"
-      " stop_ordered::boolean, nullif(paid_until_s, '')::bigint AS paid_until_s, arm::boolean"
+      " stop_ordered::boolean, nullif(paid_until_s, '')::bigint AS paid_until_s, arm::boolean,"
+      " budgeted::boolean, budget_era::bigint"
       " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],"
       " $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[],"
-      " $15::text[], $16::text[], $17::text[]) AS u (uid, start, org, project, name, open, rate, hold,"
-      " started, stopping, from_s, cap_s, era, capped, stop_ordered, paid_until_s, arm))"
+      " $15::text[], $16::text[], $17::text[], $18::text[], $19::text[]) AS u (uid, start, org, project,"
+      " name, open, rate, hold, started, stopping, from_s, cap_s, era, capped, stop_ordered, paid_until_s,"
+      " arm, budgeted, budget_era))"
       " INSERT INTO starts (sandbox_uid, start, org, project, sandbox_name, open, rate, hold, started_us,"
-      " stopping_us, from_s, cap_s, cap_due_s, era, capped, stop_ordered, paid_until_s)"
-      " SELECT g.uid, g.start, g.org, g.project, g.name, g.open, g.rate, g.hold, g.started_us,"
+      " stopping_us, from_s, cap_s, cap_due_s, era, capped, stop_ordered, paid_until_s,"
+      " budgeted, budget_era) SELECT g.uid, g.start, g.org, g.project, g.name, g.open, g.rate, g.hold, "
+      "g.started_us,"
       " g.stopping_us, g.from_s, g.cap_s,"
       " CASE WHEN NOT g.arm AND s.start = g.start AND s.open THEN s.cap_due_s ELSE g.cap_s END,"
-      " g.era, g.capped, g.stop_ordered, g.paid_until_s"
+      " g.era, g.capped, g.stop_ordered, g.paid_until_s, g.budgeted, g.budget_era"
       " FROM given g LEFT JOIN starts s ON s.sandbox_uid = g.uid"
       " ON CONFLICT (sandbox_uid) DO UPDATE SET start = excluded.start, org = excluded.org,"
       " project = excluded.project, sandbox_name = excluded.sandbox_name, open = excluded.open,"
       " rate = excluded.rate, hold = excluded.hold, started_us = excluded.started_us,"
       " stopping_us = excluded.stopping_us, from_s = excluded.from_s, cap_s = excluded.cap_s,"
       " cap_due_s = excluded.cap_due_s, era = excluded.era, capped = excluded.capped,"
-      " stop_ordered = excluded.stop_ordered, paid_until_s = excluded.paid_until_s");
+      " stop_ordered = excluded.stop_ordered, paid_until_s = excluded.paid_until_s,"
+      " budgeted = excluded.budgeted, budget_era = excluded.budget_era");
   Rows<2> judged;
   for (const auto& [uid, until_s] : notes.judged) judged.add({uid, text(until_s)});
   judged.exec(tx, "rows_caps_judged",
@@ -201,6 +212,47 @@ void write_due(pqxx::work& tx, const Folded& notes) {
             " ON CONFLICT (org) DO UPDATE SET due_us = excluded.due_us");
 }
 
+void write_spend(pqxx::work& tx, const Folded& notes) {
+  Rows<14> rows;
+  for (const auto& [project, note] : notes.spend) {
+    const budget::State& s = note->after;
+    rows.add({project, s.org.str(), s.total.spent.to_decimal(), s.total.pending.to_decimal(),
+              s.total.base.to_decimal(), text(s.month_s), s.month.spent.to_decimal(),
+              s.month.pending.to_decimal(), s.held_funded.to_decimal(), s.held_open.to_decimal(),
+              s.rate.to_decimal(), text(s.funded), text(s.open), text(s.era)});
+  }
+  rows.exec(
+      tx, "rows_spend",
+      "INSERT INTO project_spend (project, org, spent, pending, base, month_s, month_spent, month_pending,"
+      " held_funded, held_open, rate, funded, open, era) SELECT project, org, spent::numeric,"
+      " pending::numeric, base::numeric, month_s::bigint, month_spent::numeric, month_pending::numeric,"
+      " hf::numeric, ho::numeric, rate::numeric, funded::bigint, open::bigint, era::bigint"
+      " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],"
+      " $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[]) AS u"
+      " (project, org, spent, pending, base, month_s, month_spent, month_pending, hf, ho, rate, funded,"
+      " open, era) ON CONFLICT (project) DO UPDATE SET org = excluded.org, spent = excluded.spent,"
+      " pending = excluded.pending, base = excluded.base, month_s = excluded.month_s,"
+      " month_spent = excluded.month_spent, month_pending = excluded.month_pending,"
+      " held_funded = excluded.held_funded, held_open = excluded.held_open, rate = excluded.rate,"
+      " funded = excluded.funded, open = excluded.open, era = excluded.era");
+}
+
+void write_budget_due(pqxx::work& tx, const Folded& notes) {
+  Rows<1> gone;
+  Rows<3> rows;
+  for (const auto& [project, note] : notes.budget_due) {
+    if (note->due)
+      rows.add({project, note->org.str(), text(to_micros(*note->due))});
+    else
+      gone.add({project});
+  }
+  gone.exec(tx, "rows_budget_due_gone", "DELETE FROM budget_deadlines WHERE project = ANY ($1::text[])");
+  rows.exec(tx, "rows_budget_due",
+            "INSERT INTO budget_deadlines (project, org, due_us) SELECT project, org, due_us::bigint"
+            " FROM unnest($1::text[], $2::text[], $3::text[]) AS u (project, org, due_us)"
+            " ON CONFLICT (project) DO UPDATE SET org = excluded.org, due_us = excluded.due_us");
+}
+
 }  // namespace
 
 void write_rows(pqxx::work& tx, const std::vector<std::any>& staged) {
@@ -209,6 +261,8 @@ void write_rows(pqxx::work& tx, const std::vector<std::any>& staged) {
   write_bills(tx, notes);
   write_accounts(tx, notes);
   write_due(tx, notes);
+  write_spend(tx, notes);
+  write_budget_due(tx, notes);
 }
 
 }  // namespace nodus::metering

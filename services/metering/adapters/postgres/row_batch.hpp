@@ -10,6 +10,7 @@
 
 #include "libs/pg/connection.hpp"
 #include "services/metering/domain/account.hpp"
+#include "services/metering/domain/budget.hpp"
 #include "services/metering/domain/charge.hpp"
 
 namespace nodus::metering {
@@ -30,6 +31,14 @@ struct BillNote {  // the lines of a start that closed, and its posting
 };
 struct AccountNote {
   account::State after;
+};
+struct SpendNote {
+  budget::State after;
+};
+struct BudgetDueNote {  // when a project must be looked at next; none: never
+  OrgId org;
+  ProjectId project;
+  std::optional<Instant> due;
 };
 struct DueNote {
   OrgId org;

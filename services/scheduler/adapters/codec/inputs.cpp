@@ -35,7 +35,14 @@ const std::set<std::string_view> kNotOfMetering = {
     "nodus.metering.v1.AccrualFlattened", "nodus.metering.v1.BalanceExhausted",
     "nodus.metering.v1.RefusalNoted",     "nodus.metering.v1.StopDeclined",
     "nodus.metering.v1.PaidUntil",        "nodus.metering.v1.CreditExpired",
-    "nodus.metering.v1.FirstPurchase",
+    "nodus.metering.v1.FirstPurchase",    "nodus.metering.v1.CapRaised",
+    "nodus.metering.v1.LinesFlattened",   "nodus.metering.v1.BudgetSet",
+    "nodus.metering.v1.BudgetDeleted",    "nodus.metering.v1.BudgetHoldPlaced",
+    "nodus.metering.v1.BudgetHoldFreed",  "nodus.metering.v1.SpendStarted",
+    "nodus.metering.v1.SpendFlattened",   "nodus.metering.v1.SpendEnded",
+    "nodus.metering.v1.MonthBegan",       "nodus.metering.v1.SpendCutOff",
+    "nodus.metering.v1.BudgetExhausted",  "nodus.metering.v1.BudgetThresholdReached",
+    "nodus.metering.v1.BudgetRecovered",  "nodus.metering.v1.BudgetRefusalNoted",
 };
 
 template <class Message>

@@ -144,7 +144,8 @@ class Replay {
     auto& account = accounts_[slot.org.str()];
     const auto* price = in_force(book_, context_.now);
     context_.price = price ? std::optional(*price) : std::nullopt;
-    const auto events = decide(charge, account, command, context_);
+    auto& budget = budgets_[slot.project.str()];
+    const auto events = decide(charge, account, budget, command, context_);
     if (!events) {
       std::cout << "error " << slot.uid.str() << ' ' << slot.start << ' ' << events.error().reason << '\n';
       return;
@@ -159,6 +160,12 @@ class Replay {
       CHECK(*codec::decode_charge(bytes.type, bytes.payload) == event, "codec of {}", bytes.type);
       print(event);
     }
+    for (const auto& event : events->budget) {
+      budget::evolve(budget, event);
+      const auto bytes = codec::encode(event);
+      CHECK(*codec::decode_budget(bytes.type, bytes.payload) == event, "codec of {}", bytes.type);
+    }
+    CHECK(*codec::decode_budget_state(codec::encode_state(budget)) == budget, "codec of a budget");
     CHECK(*codec::decode_charge_state(codec::encode_state(charge)) == charge, "codec of a charge");
     keep(account);
     if (charge.current && charge.current->phase == charge::Phase::kOpen)
@@ -232,6 +239,7 @@ class Replay {
   std::vector<PriceVersion> book_;
   std::map<std::string, charge::State> charges_;
   std::map<std::string, account::State> accounts_;
+  std::map<std::string, budget::State> budgets_;
   std::map<std::string, SlotRef> open_;
   std::map<std::string, Instant> looked_at_;
   std::set<std::pair<std::string, int64_t>> judged_;
