@@ -123,7 +123,8 @@ def test_status_says_what_keeps_it_awake_and_what_comes_next(stack):
     busy = wait_until(lambda: (s := stack.sandbox("awake")["status"])["activity"] == "Busy" and s, 60, "Busy")
     assert busy["awakeBecause"].startswith("process ") and "sleep" in busy["awakeBecause"], busy
     assert busy["next"]["action"] == "Delete" and busy["next"]["reason"] == "MaxLifetime"
-    stack.nodus("exec", "sb/awake", "--", "pkill", "sleep")
+    named = busy["awakeBecause"].split()[1]  # its number in the Sandbox
+    assert stack.nodus("exec", "sb/awake", "--", "sh", "-c", f"kill {named}").code == 0
     idle = wait_until(lambda: (s := stack.sandbox("awake")["status"])["activity"] == "Idle" and s, 60, "Idle")
     assert idle["next"]["reason"] == "Idle" and "awakeBecause" not in idle
     stack.delete("awake")
