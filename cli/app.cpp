@@ -22,6 +22,7 @@ struct Flags {
   GetFlags get;
   WaitFlags wait;
   LogFlags logs;
+  QuoteFlags quote;
   ExecFlags exec;
   CopyFlags copy;
   ShellFlags shell;
@@ -281,6 +282,16 @@ class Grammar {
     add("--month", flags_.bill.month, "A calendar month, UTC, such as 2026-11", "MONTH");
     billed->add_flag("--organization", flags_.bill.organization, "Of all projects");
     output(*billed, flags_.bill.output, {"json", "yaml", "csv"});
+
+    auto* quoted = command("quote", "Show what a start would cost, without starting",
+                           "  nodus quote --cpu 2 --memory 4Gi\n  nodus quote --machine-type own-16-64",
+                           [this](Api& api) { return quote(api, flags_.quote); });
+    quoted->add_option("--cpu", flags_.quote.cpu, "vCPU, 0.25 to 64 (1)")->option_text("CPU");
+    quoted->add_option("--memory", flags_.quote.memory, "128Mi to 256Gi (1Gi)")->option_text("SIZE");
+    quoted->add_option("--disk", flags_.quote.disk, "1Gi to 200Gi (10Gi)")->option_text("SIZE");
+    quoted->add_option("--machine-type", flags_.quote.machine_type, "A machine of its own")
+        ->option_text("TYPE");
+    output(*quoted, flags_.quote.output, {"json", "yaml"});
   }
 
   CLI::App& app_;

@@ -45,6 +45,12 @@ int start(Api& api, const std::vector<std::string>& sandboxes, bool wait);
 int stop(Api& api, const std::vector<std::string>& sandboxes, bool wait);
 int remove(Api& api, const std::vector<std::string>& words, bool wait, bool missing_is_fine = false);
 
+struct QuoteFlags {
+  std::string cpu, memory, disk, machine_type;  // empty: the server's default
+  std::string output;
+};
+int quote(Api& api, const QuoteFlags& flags);
+
 struct ExecFlags {
   std::string sandbox;
   std::vector<std::string> command;

@@ -32,6 +32,7 @@ Look
   events [sb/NAME]         what happened
   wait NAME --for ...      until phase=Running, condition=Ready or delete
   bill [sb/NAME]           what was charged
+  quote                    what a start would cost, without starting
 
   completion SHELL         a script for bash, zsh or fish
   version
