@@ -69,7 +69,9 @@ void add_ledger(CLI::App& app, AdminAction& chosen) {
   auto expected = std::make_shared<std::string>();
   auto* rebuild = app.add_subcommand("rebuild", "replay the log and compare");
   rebuild->add_flag("--check", *check, "only compare: head rows, postings and the ledger")->required();
-  rebuild->callback([&chosen] { chosen = run_rebuild; });
+  rebuild->callback([check, &chosen] {  // the parser writes to it until then
+    if (*check) chosen = run_rebuild;
+  });
   auto* seal = app.add_subcommand("seal", "extend the chain of hashes over the ledger");
   seal->callback([&chosen] { chosen = run_seal; });
   auto* verify = app.add_subcommand("verify", "check the chain of hashes; exit code 1 on a fault");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libs/telemetry/failpoint.hpp"
 #include "libs/telemetry/log.hpp"
 #include "libs/telemetry/metrics.hpp"
 #include "services/metering/app/streams.hpp"
@@ -77,6 +78,7 @@ Result<void> Deadlines::run_all(const std::vector<eventlog::Work>& works) {
 }
 
 Result<void> Deadlines::judge(const std::vector<SlotRef>& slots, Instant at) {
+  if (!slots.empty()) (void)failpoint("metering.judge");
   std::vector<eventlog::Work> works;
   for (const auto& slot : slots) works.push_back(works_.on_start(JudgeMoney{slot, at}));
   return run_all(works);

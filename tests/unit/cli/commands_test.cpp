@@ -321,5 +321,19 @@ TEST_F(Cli, BillOfAnOrganizationIsReadPageByPage) {
   EXPECT_EQ(json::parse(out()).at("groups").as_array().size(), 2u);
 }
 
+TEST_F(Cli, AQuoteSaysTheRateAndWhetherItCanStart) {
+  std::string asked;
+  on("GET", "/quote", [&](const Request& request) {
+    asked = request.target.substr(request.target.find('?') + 1);
+    return http::json(200, R"({"kind":"Quote","resources":{"cpu":"2","memory":"4Gi","disk":"10Gi"},
+      "priceVersion":"example-1","ratePerSecond":"0.000014625000","ratePerHour":"0.052650000000",
+      "hold":"0.001096875000","holdSeconds":75,"available":"0.000500000000","funded":false})");
+  });
+  EXPECT_EQ(run({"quote", "--cpu", "2", "--memory", "4Gi"}), 0) << err();
+  EXPECT_EQ(asked, "cpu=2&memory=4Gi");
+  EXPECT_THAT(out(), HasSubstr("$0.000014625000 a second, $0.052650000000 an hour"));
+  EXPECT_THAT(out(), HasSubstr("not enough to start"));
+}
+
 }  // namespace
 }  // namespace nodus::cli

@@ -1,6 +1,7 @@
 #include "services/metering/adapters/postgres/ledger.hpp"
 
 #include "libs/pg/arrays.hpp"
+#include "libs/telemetry/failpoint.hpp"
 
 namespace nodus::metering {
 
@@ -42,6 +43,7 @@ void write_ledger(pqxx::work& tx, const std::vector<std::any>& staged) {
     }
   }
   if (version.empty()) return;
+  (void)failpoint("metering.before_ledger");
   tx.conn().prepare(
       "ledger_entries",
       "WITH e AS (INSERT INTO ledger_entries (org, kind, ref, stream, version, at_us)"
@@ -55,6 +57,7 @@ void write_ledger(pqxx::work& tx, const std::vector<std::any>& staged) {
   tx.exec_prepared("ledger_entries", org.array(), kind.array(), ref.array(), stream.array(),
                    pg::int8_array(version), at.array(), line_stream.array(), pg::int8_array(line_version),
                    pg::int4_array(ordinal), account.array(), amount.array());
+  (void)failpoint("metering.after_ledger");
 }
 
 Result<Sealed> seal_ledger(pg::Pool& pool, Instant now) {
@@ -62,6 +65,7 @@ Result<Sealed> seal_ledger(pg::Pool& pool, Instant now) {
     return tx.exec1("SELECT ledger_last_certain()")[0].as<int64_t>();
   });
   if (!up_to) return std::unexpected(up_to.error());
+  (void)failpoint("metering.seal");
   Sealed sealed;
   for (bool more = true; more;) {
     auto part = pool.with_tx([&](pqxx::work& tx) -> Result<Sealed> {

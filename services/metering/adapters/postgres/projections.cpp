@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "libs/telemetry/failpoint.hpp"
 #include "services/metering/adapters/postgres/ledger.hpp"
 #include "services/metering/adapters/postgres/read_models.hpp"
 #include "services/metering/adapters/postgres/row_batch.hpp"
@@ -41,6 +42,7 @@ void write_exhaustion(pqxx::work& tx, const account::BalanceExhausted& ended, in
 
 PostgresProjections::PostgresProjections(eventlog::EventLog& log) {
   log.on_append([](pqxx::work& tx, std::vector<std::any>& staged) {
+    (void)failpoint("metering.before_rows");
     write_rows(tx, staged);
     write_ledger(tx, staged);
   });
