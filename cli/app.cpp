@@ -289,8 +289,7 @@ class Grammar {
     quoted->add_option("--cpu", flags_.quote.cpu, "vCPU, 0.25 to 64 (1)")->option_text("CPU");
     quoted->add_option("--memory", flags_.quote.memory, "128Mi to 256Gi (1Gi)")->option_text("SIZE");
     quoted->add_option("--disk", flags_.quote.disk, "1Gi to 200Gi (10Gi)")->option_text("SIZE");
-    quoted->add_option("--machine-type", flags_.quote.machine_type, "A machine of its own")
-        ->option_text("TYPE");
+    quoted->add_option("--machine-type", flags_.quote.machine_type, "Its own machine")->option_text("TYPE");
     output(*quoted, flags_.quote.output, {"json", "yaml"});
   }
 

@@ -1,0 +1,98 @@
+"""Prices, quotes, credits and payments through the public API, the CLI and the operator's commands."""
+import hashlib
+import hmac
+import json
+import os
+import subprocess
+import time
+
+import pytest
+
+from stack import PRESET, ROOT, running_stack, wait_until
+
+
+@pytest.fixture(scope="module")
+def money(tmp_path_factory):
+    with running_stack(tmp_path_factory.mktemp("money"), 24180) as stack:
+        yield stack
+
+
+def secrets_of(stack):
+    lines = (stack.home / "etc/secrets.env").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def operator(stack, *arguments):
+    command = [ROOT / f"build/{PRESET}/bin/nodus-metering", "--config", stack.home / "etc/metering.yaml", *arguments]
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120,
+                          env=os.environ | secrets_of(stack))
+
+
+def payment(stack, event, secret=None, at=None):
+    body = json.dumps(event).encode()
+    at = str(int(time.time()) if at is None else at)
+    secret = secret or secrets_of(stack)["NODUS_STRIPE_SECRET"]
+    mac = hmac.new(secret.encode(), at.encode() + b"." + body, hashlib.sha256).hexdigest()
+    return stack.call("POST", "/webhooks/stripe", body, key="", headers={"Stripe-Signature": f"t={at},v1={mac}"})
+
+
+def paid(intent, cents, currency="usd", org="dev"):
+    return {"id": "evt_1", "type": "payment_intent.succeeded",
+            "data": {"object": {"id": intent, "amount_received": cents, "currency": currency,
+                                "metadata": {"organization": org}}}}
+
+
+def balance(stack):
+    status, _, body = stack.call("GET", "/apis/nodus.dev/v1/organizations/dev/balance")
+    assert status == 200, body
+    return body["balance"]
+
+
+def test_a_payment_is_credited_once_and_only_when_it_is_genuine(money):
+    before = balance(money)
+    assert payment(money, paid("pi_1", 2500), secret="wrong")[0] == 400
+    assert payment(money, paid("pi_1", 2500), at=time.time() - 400)[0] == 400
+    assert payment(money, paid("pi_1", 2500, currency="eur"))[0] == 422
+    assert payment(money, paid("pi_1", 25.5))[0] == 422
+    assert money.call("POST", "/webhooks/stripe", b"{}", key="")[0] == 400
+    assert money.call("POST", "/webhooks/stripe", b"x" * 300_000, key="")[0] == 413
+    assert balance(money) == before
+    assert payment(money, paid("pi_1", 2500))[2] == {"received": True, "posted": True}
+    assert payment(money, paid("pi_1", 2500))[2] == {"received": True, "posted": False}
+    assert payment(money, paid("pi_1", 2600))[0] == 409
+    assert balance(money) == "125.000000000000"
+    status, _, body = money.call("GET", "/apis/nodus.dev/v1/organizations/dev/credits")
+    assert status == 200 and [c["id"] for c in body["items"]] == ["dev-grant", "stripe/pi_1"]
+
+
+def test_a_quote_is_what_the_start_then_pays(money):
+    quoted = json.loads(money.nodus("quote", "--cpu", "0.5", "--memory", "256Mi", "-o", "json").out)
+    assert quoted["funded"] is True and quoted["priceVersion"] == "example-1"
+    assert "a second" in money.nodus("quote").out
+    refused = money.nodus("quote", "--cpu", "65")
+    assert refused.code == 1 and "0.25 to 64 vCPU" in refused.err
+    status, _, prices = money.call("GET", "/apis/nodus.dev/v1/prices")
+    assert status == 200 and prices["items"][0]["state"] == "InForce"
+
+    assert money.create("quoted", resources={"cpu": "0.5", "memory": "256Mi"})[0] == 201
+    wait_until(lambda: money.phase("quoted") == "Running", 60, "Running")
+    assert money.sandbox("quoted")["status"]["rate"] == quoted["ratePerSecond"]
+    assert money.nodus("delete", "sb/quoted").code == 0
+
+
+def test_the_operators_commands_refuse_and_the_audit_holds(money):
+    ask = ["credit", "--org", "dev", "--author", "ann", "--kind"]
+    for more in (["Grant", "--amount", "1e3", "--id", "x"], ["Grant", "--amount", "NaN", "--id", "x"],
+                 ["Gift", "--amount", "1.00", "--id", "x"], ["Refund", "--amount", "1000.00", "--id", "x"],
+                 ["Grant", "--amount", "1.0000000000001", "--id", "x"],
+                 ["Grant", "--amount", "1.00", "--id", "x", "--expires", "2020-01-01T00:00:00Z"]):
+        done = operator(money, *ask, *more)
+        assert done.returncode == 1 and done.stderr, more
+    assert "posted" in operator(money, *ask, "Adjustment", "--amount", "-5.00", "--id", "a1").stdout
+    assert "posted before" in operator(money, *ask, "Adjustment", "--amount", "-5.00", "--id", "a1").stdout
+    assert operator(money, *ask, "Adjustment", "--amount", "-6.00", "--id", "a1").returncode == 1
+    wait_until(lambda: money.phase("quoted") is None, 60, "its end")
+    assert "entries sealed" in operator(money, "seal").stdout
+    for command in (["verify"], ["rebuild", "--check"], ["audit"]):
+        done = operator(money, *command)
+        assert done.returncode == 0, done.stdout + done.stderr
