@@ -117,7 +117,7 @@ void every_event_is_decided(From from, const std::set<std::string>& parts) {
 
 TEST(Inputs, EveryEventOfTheNeighboursIsDecided) {
   every_event_is_decided<lifecycle::v1::StartRequested>(codec::from_lifecycle, {"SandboxSpec"});
-  every_event_is_decided<metering::v1::StartFunded>(codec::from_metering, {"ChargeLine"});
+  every_event_is_decided<metering::v1::StartFunded>(codec::from_metering, {"ChargeLine", "PricesUsed"});
 }
 
 TEST(Inputs, CommandsOfTheNeighbours) {
