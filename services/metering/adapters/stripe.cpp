@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libs/base/random.hpp"
+#include "libs/http/json_body.hpp"
 #include "services/metering/app/names.hpp"
 
 namespace nodus::metering::stripe {
@@ -139,15 +140,13 @@ Result<void> verify(std::string_view header, std::string_view body, std::string_
 }
 
 Result<Notice> read(std::string_view body) {
-  boost::system::error_code fault;
-  const auto event = json::parse(body, fault);
-  if (fault || !event.is_object())
-    return fail(Code::kBadRequest, "BadRequest", "The body is not a JSON object.");
-  const std::string type = Reader(event.get_object()).text("type");
+  const auto event = http::parse_json_object(body);
+  if (!event) return std::unexpected(event.error());
+  const std::string type = Reader(*event).text("type");
   const bool session =
       type == "checkout.session.completed" || type == "checkout.session.async_payment_succeeded";
   if (!session && type != "payment_intent.succeeded" && type != "charge.refunded") return Ignored{type};
-  const auto* data = member(event.get_object(), "data");
+  const auto* data = member(*event, "data");
   const auto* object = data ? member(*data, "object") : nullptr;
   if (object == nullptr) return fail(Code::kBadRequest, "BadRequest", "The event has no data.object.");
   Reader in(*object);
