@@ -32,6 +32,7 @@ struct Encoder {
     m.set_trigger(std::string(to_string(e.trigger)));
     m.set_at_us(to_micros(e.at));
     m.set_spent_usd(e.spent.to_decimal());
+    m.mutable_labels()->insert(s.labels.begin(), s.labels.end());
     return event_of(m);
   }
   eventlog::Event operator()(const StopRequested& e) const {

@@ -136,7 +136,7 @@ struct Decide {
     const SlotRef slot{o.sandbox, o.start, 0, o.org, o.project};
     // The limits of shared capacity would answer "Own" here.
     return Events{Planned{o}, Offered{slot, o.shape, "Shared", o.max_cost_usd, o.spent_usd, o.name,
-                                      at + context.offer_ttl, at}};
+                                      at + context.offer_ttl, at, o.labels}};
   }
   Result<Events> operator()(const Fund& c) const {
     if (c.start > s.order.start) return unknown_start(s, c.start);

@@ -4,6 +4,7 @@
 // services/scheduler/README.md.
 #pragma once
 
+#include <map>
 #include <variant>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Offered {
   std::string sandbox_name;
   Instant expires_at{};
   Instant at{};
+  std::map<std::string, std::string> labels{};
   bool operator==(const Offered&) const = default;
 };
 struct Waiting {  // funded, and no machine has room

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -67,6 +68,7 @@ struct Order {
   std::string max_cost_usd;  // empty: none
   std::string spent_usd;
   std::optional<RestorePoint> restore_point;  // none: from the image
+  std::map<std::string, std::string> labels;  // for whoever pays; nothing here goes by them
 
   bool operator==(const Order&) const = default;
 };

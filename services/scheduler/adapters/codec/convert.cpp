@@ -52,6 +52,7 @@ void put(const Order& from, lifecycle::v1::StartRequested* to) {
   to->set_name(from.name);
   to->set_image_digest(from.image_digest);
   to->set_spent_usd(from.spent_usd);
+  to->mutable_labels()->insert(from.labels.begin(), from.labels.end());
   if (from.restore_point) put(*from.restore_point, to->mutable_restore_point());
   auto* spec = to->mutable_spec();
   spec->set_image(from.image);
@@ -76,6 +77,7 @@ Order get(const lifecycle::v1::StartRequested& from) {
   to.working_dir = from.spec().working_dir();
   to.max_cost_usd = from.spec().max_cost_usd();
   to.spent_usd = from.spent_usd();
+  to.labels.insert(from.labels().begin(), from.labels().end());
   if (from.has_restore_point()) to.restore_point = get(from.restore_point());
   return to;
 }

@@ -31,6 +31,7 @@ struct Encode {
     m.set_max_cost_usd(e.max_cost_usd);
     m.set_spent_usd(e.spent_usd);
     m.set_sandbox_name(e.sandbox_name);
+    m.mutable_labels()->insert(e.labels.begin(), e.labels.end());
     m.set_expires_at_us(us(e.expires_at));
     m.set_at_us(us(e.at));
     return packed(m);
@@ -96,8 +97,9 @@ SlotEvent domain(const wire::SlotPlanned& m) {
   return Planned{get(m.request())};
 }
 SlotEvent domain(const wire::SlotOffered& m) {
-  return Offered{get(m.slot()), get(m.shape()),   m.sharing(),           m.max_cost_usd(),
-                 m.spent_usd(), m.sandbox_name(), at(m.expires_at_us()), at(m.at_us())};
+  return Offered{get(m.slot()),         get(m.shape()), m.sharing(),
+                 m.max_cost_usd(),      m.spent_usd(),  m.sandbox_name(),
+                 at(m.expires_at_us()), at(m.at_us()),  {m.labels().begin(), m.labels().end()}};
 }
 SlotEvent domain(const wire::OfferLapsed& m) {
   const auto* found = std::find(std::begin(kLapseReasons), std::end(kLapseReasons), m.reason());
