@@ -225,7 +225,7 @@ class Grammar {
         "  nodus get sandboxes -l team=web -w",
         [this](Api& api) { return get(api, flags_.get); });
     got->add_option("WHAT", flags_.get.words,
-                    "sandboxes (sb), processes (proc), events (ev), or some by name")
+                    "sandboxes (sb), processes (proc), events (ev), invoices, or some by name")
         ->required()
         ->option_text("WHAT...");
     got->add_option("-l,--selector", flags_.get.selector, "Only those with such labels, as app=web,tier!=db")
@@ -268,19 +268,11 @@ class Grammar {
 
   void add_money() {
     auto* billed =
-        command("bill", "Show what was charged",
-                "  nodus bill\n  nodus bill sb/hello --month 2026-11\n"
-                "  nodus bill --organization --by project --from 2026-11-01 --to 2026-12-01 -o csv",
+        command("bill", "Show what was charged; export: each line of a month as CSV",
+                "  nodus bill sb/hello --month 2026-11\n  nodus bill --organization --by project -o csv\n"
+                "  nodus bill export --month 2026-11 --format focus-1.2 > november.csv",
                 [this](Api& api) { return bill(api, flags_.bill); });
-    billed->add_option("NAME", flags_.bill.sandbox, "Only this one")->option_text("[NAME]");
-    const auto add = [&](const char* flag, std::string& into, const char* help, const char* type) {
-      billed->add_option(flag, into, help)->option_text(type);
-    };
-    add("--by", flags_.bill.by, "Sums by project, sandbox, day or reason; each line (line)", "WHAT");
-    add("--from", flags_.bill.from, "A date or an instant, UTC, such as 2026-11-01", "TIME");
-    add("--to", flags_.bill.to, "The same, exclusive (now)", "TIME");
-    add("--month", flags_.bill.month, "A calendar month, UTC, such as 2026-11", "MONTH");
-    billed->add_flag("--organization", flags_.bill.organization, "Of all projects");
+    bill_options(*billed, flags_.bill);
     output(*billed, flags_.bill.output, {"json", "yaml", "csv"});
 
     auto* quoted = command("quote", "Show what a start would cost, without starting",

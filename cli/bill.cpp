@@ -1,5 +1,6 @@
 #include "cli/bill.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/names.hpp"
@@ -13,6 +14,9 @@ namespace nodus::cli {
 namespace json = boost::json;
 
 namespace {
+
+constexpr Millis kExportIdle{60'000}, kExportPause{500};
+constexpr int kExportAttempts = 5;
 
 struct Column {
   const char* head;
@@ -90,13 +94,56 @@ Result<std::string> path_of(Api& api, const BillFlags& flags) {
     add("sandbox", *name);
   }
   add("by", flags.by);
+  add("label", flags.label);
   add("from", flags.from);
   add("to", flags.to);
   add("month", flags.month);
   return path;
 }
 
+// Streamed to standard output.
+int export_lines(Api& api, const std::string& month, const std::string& format) {
+  Console& console = api.console();
+  if (month.empty()) return usage_error(console, "Give the month to export, such as --month 2026-11.");
+  const auto own = organization_path(api);
+  if (!own) return report(console, own.error());
+  http::ClientRequest request;
+  request.url =
+      api.root() + *own + "/export?month=" + http::escape(month) + "&format=" + http::escape(format);
+  request.total_time = Millis(0);
+  request.idle_time = kExportIdle;
+  bool begun = false;
+  request.on_body = [&](std::string_view part) {
+    begun = true;
+    console.out << part;
+    return static_cast<bool>(console.out);
+  };
+  // Not repeated once something was printed: lines would come twice.
+  for (int attempt = 1;; ++attempt) {
+    const auto answer = api.attempt(request);
+    if (answer || !console.out) return kOk;
+    if (begun || attempt == kExportAttempts || !retryable(answer.error().code))
+      return report(console, answer.error());
+    console.sleep(kExportPause * attempt);
+  }
+}
+
 }  // namespace
+
+void bill_options(CLI::App& command, BillFlags& into) {
+  command.add_option("NAME", into.sandbox, "Only this one")->option_text("[NAME]");
+  const auto add = [&](const char* flag, std::string& value, const char* help, const char* type) {
+    return command.add_option(flag, value, help)->option_text(type);
+  };
+  add("--by", into.by, "Sums by project, sandbox, day, reason or label:KEY; each line (line)", "WHAT");
+  add("--label", into.label, "Only starts with such labels, as team=web,tier=db", "LABELS");
+  add("--from", into.from, "A date or an instant, UTC, such as 2026-11-01", "TIME");
+  add("--to", into.to, "The same, exclusive (now)", "TIME");
+  add("--month", into.month, "A calendar month, UTC, such as 2026-11", "MONTH");
+  add("--format", into.format, "Of an export: csv, or focus-1.2 (csv)", "FORMAT")
+      ->check(CLI::IsMember({"csv", "focus-1.2"}));
+  command.add_flag("--organization", into.organization, "Of all projects");
+}
 
 Result<std::string> organization_path(Api& api) {
   const auto answer = api.json_at("GET", api.root() + "/organizations");
@@ -107,6 +154,7 @@ Result<std::string> organization_path(Api& api) {
 }
 
 int bill(Api& api, const BillFlags& flags) {
+  if (flags.sandbox == "export") return export_lines(api, flags.month, flags.format);
   Console& console = api.console();
   const auto path = path_of(api, flags);
   if (!path) return report(console, path.error());

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/commands.hpp"
+#include "cli/invoices.hpp"
 #include "cli/notices.hpp"
 #include "cli/output.hpp"
 #include "cli/read.hpp"
@@ -167,6 +168,7 @@ void describe_process(Sheet& sheet, const json::value& o, Instant now) {
 }  // namespace
 
 int describe(Api& api, const std::vector<std::string>& words) {
+  if (about_invoices(words)) return describe_invoices(api, words);
   Console& console = api.console();
   const auto targets = targets_of(words);
   if (!targets) return report(console, targets.error());

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cli/commands.hpp"
+#include "cli/invoices.hpp"
 #include "cli/notices.hpp"
 #include "cli/output.hpp"
 #include "cli/read.hpp"
@@ -166,6 +167,7 @@ int get_named(Api& api, const Selection& what, const GetFlags& flags) {
 }  // namespace
 
 int get(Api& api, const GetFlags& flags) {
+  if (about_invoices(flags.words)) return get_invoices(api, flags);
   Console& console = api.console();
   auto what = selection(flags.words);
   if (!what) return report(console, what.error());

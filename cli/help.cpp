@@ -31,7 +31,7 @@ Look
   describe sb/NAME         everything about one
   events [sb/NAME]         what happened
   wait NAME --for ...      until phase=Running, condition=Ready or delete
-  bill [sb/NAME]           what was charged
+  bill [sb/NAME]           what was charged (--by, --month, --organization, -o csv); get invoices
   quote                    what a start would cost, without starting
 
   completion SHELL         a script for bash, zsh or fish

@@ -1,9 +1,24 @@
 -- The whole schema of metering, written by dev/migrate --write-schema from the steps beside it.
 SET check_function_bodies = false; -- functions come before the tables that they name
 
+CREATE SCHEMA finance;
+
+ALTER SCHEMA finance OWNER TO metering;
+
+COMMENT ON SCHEMA finance IS 'What was spent, for dashboards. Amounts are USD, exact to 1e-12; times are UTC. See docs/finance.md.';
+
 CREATE SCHEMA metering;
 
 ALTER SCHEMA metering OWNER TO metering;
+
+CREATE FUNCTION finance.open_now() RETURNS TABLE(org text, project text, sandbox_uid text, sandbox_name text, start bigint, ordinal integer, kind text, from_s bigint, to_s bigint, rate numeric, amount numeric, waived boolean, reason text)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'metering'
+    AS $$ SELECT * FROM open_lines(NULL, ceil(extract(epoch FROM now()))::bigint) $$;
+
+ALTER FUNCTION finance.open_now() OWNER TO metering;
+
+COMMENT ON FUNCTION finance.open_now() IS 'The lines of open starts until now';
 
 CREATE FUNCTION metering.ledger_before_entries() RETURNS trigger
     LANGUAGE plpgsql
@@ -299,13 +314,37 @@ WITH (fillfactor='60');
 
 ALTER TABLE metering.accounts OWNER TO metering;
 
-CREATE TABLE metering.balance_deadlines (
-    org text NOT NULL COLLATE pg_catalog."C",
-    due_us bigint NOT NULL
-)
-WITH (fillfactor='60');
+CREATE VIEW finance.balances AS
+ SELECT a.org AS organization,
+    a.credits AS credits_usd,
+    a.charged AS charged_usd,
+    ((a.credits - a.charged) - COALESCE(o.amount, (0)::numeric)) AS balance_usd,
+    (a.held_funded + a.held_open) AS held_usd,
+    a.rate AS usd_per_second,
+    a.open AS running
+   FROM (metering.accounts a
+     LEFT JOIN ( SELECT open_now.org,
+            sum(open_now.amount) AS amount
+           FROM finance.open_now() open_now(org, project, sandbox_uid, sandbox_name, start, ordinal, kind, from_s, to_s, rate, amount, waived, reason)
+          GROUP BY open_now.org) o ON ((o.org = a.org)));
 
-ALTER TABLE metering.balance_deadlines OWNER TO metering;
+ALTER TABLE finance.balances OWNER TO metering;
+
+COMMENT ON VIEW finance.balances IS 'Balance of each organization, now.';
+
+COMMENT ON COLUMN finance.balances.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.balances.credits_usd IS 'All credits so far';
+
+COMMENT ON COLUMN finance.balances.charged_usd IS 'All charges of starts that are over';
+
+COMMENT ON COLUMN finance.balances.balance_usd IS 'Credits less charges, less what open starts have come to';
+
+COMMENT ON COLUMN finance.balances.held_usd IS 'Set aside, see holds';
+
+COMMENT ON COLUMN finance.balances.usd_per_second IS 'What runs costs, together';
+
+COMMENT ON COLUMN finance.balances.running IS 'Open starts that are charged';
 
 CREATE TABLE metering.bill_days (
     org text NOT NULL COLLATE pg_catalog."C",
@@ -321,6 +360,260 @@ CREATE TABLE metering.bill_days (
 WITH (fillfactor='60');
 
 ALTER TABLE metering.bill_days OWNER TO metering;
+
+CREATE VIEW finance.spend_by_day AS
+ SELECT d.org AS organization,
+    d.project,
+    ('1970-01-01'::date + d.day) AS day,
+    d.kind,
+    d.reason,
+    (sum(d.seconds))::bigint AS seconds,
+    sum(d.amount) AS amount_usd
+   FROM ( SELECT bill_days.org,
+            bill_days.project,
+            bill_days.day,
+            bill_days.kind,
+            bill_days.reason,
+            bill_days.seconds,
+            bill_days.amount
+           FROM metering.bill_days
+        UNION ALL
+         SELECT open_now.org,
+            open_now.project,
+            ((open_now.from_s / 86400))::integer AS int4,
+            open_now.kind,
+            open_now.reason,
+            (open_now.to_s - open_now.from_s),
+            open_now.amount
+           FROM finance.open_now() open_now(org, project, sandbox_uid, sandbox_name, start, ordinal, kind, from_s, to_s, rate, amount, waived, reason)) d
+  GROUP BY d.org, d.project, d.day, d.kind, d.reason;
+
+ALTER TABLE finance.spend_by_day OWNER TO metering;
+
+COMMENT ON VIEW finance.spend_by_day IS 'Spend by day (UTC), from sums that are kept as lines are posted: fast however many lines there are.';
+
+COMMENT ON COLUMN finance.spend_by_day.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.spend_by_day.project IS 'The project, as organization/name';
+
+COMMENT ON COLUMN finance.spend_by_day.day IS 'Day, UTC';
+
+COMMENT ON COLUMN finance.spend_by_day.kind IS 'Starting, Running or Stopping';
+
+COMMENT ON COLUMN finance.spend_by_day.reason IS 'Charged, or why it was waived';
+
+COMMENT ON COLUMN finance.spend_by_day.seconds IS 'Seconds of all Sandboxes';
+
+COMMENT ON COLUMN finance.spend_by_day.amount_usd IS 'What they cost, exact';
+
+CREATE VIEW finance.spend_by_project AS
+ SELECT spend_by_day.organization,
+    spend_by_day.project,
+    (date_trunc('month'::text, (spend_by_day.day)::timestamp with time zone))::date AS month,
+    (sum(spend_by_day.seconds) FILTER (WHERE (spend_by_day.reason = 'Charged'::text)))::bigint AS charged_seconds,
+    (sum(spend_by_day.seconds) FILTER (WHERE (spend_by_day.reason <> 'Charged'::text)))::bigint AS waived_seconds,
+    sum(spend_by_day.amount_usd) AS amount_usd
+   FROM finance.spend_by_day
+  GROUP BY spend_by_day.organization, spend_by_day.project, (date_trunc('month'::text, (spend_by_day.day)::timestamp with time zone));
+
+ALTER TABLE finance.spend_by_project OWNER TO metering;
+
+COMMENT ON VIEW finance.spend_by_project IS 'Spend by project and month (UTC).';
+
+COMMENT ON COLUMN finance.spend_by_project.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.spend_by_project.project IS 'The project, as organization/name';
+
+COMMENT ON COLUMN finance.spend_by_project.month IS 'First day of the month, UTC';
+
+COMMENT ON COLUMN finance.spend_by_project.charged_seconds IS 'Seconds that were charged';
+
+COMMENT ON COLUMN finance.spend_by_project.waived_seconds IS 'Seconds that were not';
+
+COMMENT ON COLUMN finance.spend_by_project.amount_usd IS 'Spend, exact';
+
+CREATE VIEW finance.forecast AS
+ SELECT s.organization,
+    s.month,
+    s.month_to_date_usd,
+    s.usd_per_second,
+    (s.month_to_date_usd + GREATEST((0)::numeric, LEAST((s.usd_per_second * (s.seconds_left)::numeric), s.balance_usd))) AS forecast_usd
+   FROM ( SELECT b.organization,
+            (date_trunc('month'::text, (now() AT TIME ZONE 'UTC'::text)))::date AS month,
+            b.usd_per_second,
+            b.balance_usd,
+            COALESCE(p.amount_usd, (0)::numeric) AS month_to_date_usd,
+            (EXTRACT(epoch FROM ((date_trunc('month'::text, (now() AT TIME ZONE 'UTC'::text)) + '1 mon'::interval) - (now() AT TIME ZONE 'UTC'::text))))::bigint AS seconds_left
+           FROM (finance.balances b
+             LEFT JOIN ( SELECT spend_by_project.organization,
+                    spend_by_project.month,
+                    sum(spend_by_project.amount_usd) AS amount_usd
+                   FROM finance.spend_by_project
+                  GROUP BY spend_by_project.organization, spend_by_project.month) p ON (((p.organization = b.organization) AND (p.month = (date_trunc('month'::text, (now() AT TIME ZONE 'UTC'::text)))::date))))) s;
+
+ALTER TABLE finance.forecast OWNER TO metering;
+
+COMMENT ON VIEW finance.forecast IS 'What the present month (UTC) comes to if what runs goes on, as long as the balance lasts.';
+
+COMMENT ON COLUMN finance.forecast.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.forecast.month IS 'First day of the present month, UTC';
+
+COMMENT ON COLUMN finance.forecast.month_to_date_usd IS 'Spend so far';
+
+COMMENT ON COLUMN finance.forecast.usd_per_second IS 'What runs costs, together';
+
+COMMENT ON COLUMN finance.forecast.forecast_usd IS 'Spend so far and usd_per_second until the month''s end, at most the balance';
+
+CREATE TABLE metering.starts (
+    sandbox_uid text NOT NULL COLLATE pg_catalog."C",
+    start bigint NOT NULL,
+    org text NOT NULL COLLATE pg_catalog."C",
+    project text NOT NULL COLLATE pg_catalog."C",
+    sandbox_name text NOT NULL COLLATE pg_catalog."C",
+    open boolean NOT NULL,
+    rate numeric(38,12) NOT NULL,
+    hold numeric(38,12) NOT NULL,
+    started_us bigint,
+    stopping_us bigint,
+    from_s bigint NOT NULL,
+    cap_s bigint,
+    cap_due_s bigint,
+    era bigint NOT NULL,
+    capped boolean NOT NULL,
+    stop_ordered boolean NOT NULL,
+    paid_until_s bigint,
+    budgeted boolean DEFAULT false NOT NULL,
+    budget_era bigint DEFAULT 0 NOT NULL
+);
+
+ALTER TABLE metering.starts OWNER TO metering;
+
+CREATE VIEW finance.holds AS
+ SELECT starts.org AS organization,
+    starts.project,
+    starts.sandbox_name AS sandbox,
+    starts.sandbox_uid,
+    starts.start,
+    starts.open AS is_running,
+    starts.hold AS hold_usd,
+    starts.rate AS usd_per_second
+   FROM metering.starts;
+
+ALTER TABLE finance.holds OWNER TO metering;
+
+COMMENT ON VIEW finance.holds IS 'Money that is set aside for starts that are funded or run.';
+
+COMMENT ON COLUMN finance.holds.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.holds.project IS 'The project, as organization/name';
+
+COMMENT ON COLUMN finance.holds.sandbox IS 'Name of the Sandbox';
+
+COMMENT ON COLUMN finance.holds.sandbox_uid IS 'Its uid';
+
+COMMENT ON COLUMN finance.holds.start IS 'Which of its starts';
+
+COMMENT ON COLUMN finance.holds.is_running IS 'It has a slot; else it is funded and waits';
+
+COMMENT ON COLUMN finance.holds.hold_usd IS 'Set aside: rate × the hold''s seconds';
+
+COMMENT ON COLUMN finance.holds.usd_per_second IS 'Rate of the start';
+
+CREATE TABLE metering.invoice_lines (
+    number text NOT NULL COLLATE pg_catalog."C",
+    ordinal integer NOT NULL,
+    type text NOT NULL,
+    month integer NOT NULL,
+    project text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL,
+    reason text NOT NULL,
+    seconds bigint NOT NULL,
+    amount numeric(38,12) NOT NULL,
+    CONSTRAINT invoice_lines_type_check CHECK ((type = ANY (ARRAY['Usage'::text, 'Correction'::text, 'Rounding'::text])))
+);
+
+ALTER TABLE metering.invoice_lines OWNER TO metering;
+
+CREATE TABLE metering.invoices (
+    number text NOT NULL COLLATE pg_catalog."C",
+    issuer text NOT NULL COLLATE pg_catalog."C",
+    sequence bigint NOT NULL,
+    org text NOT NULL COLLATE pg_catalog."C",
+    month integer NOT NULL,
+    issued_us bigint NOT NULL,
+    proven_to_s bigint NOT NULL,
+    total numeric(38,12) NOT NULL,
+    CONSTRAINT invoices_total_check CHECK ((total = round(total, 2)))
+);
+
+ALTER TABLE metering.invoices OWNER TO metering;
+
+CREATE VIEW finance.invoice_lines AS
+ SELECT i.number,
+    i.org AS organization,
+    l.ordinal,
+    l.type,
+    to_date((l.month)::text, 'YYYYMM'::text) AS month,
+    l.project,
+    l.kind,
+    l.reason,
+    l.seconds,
+    l.amount AS amount_usd
+   FROM (metering.invoice_lines l
+     JOIN metering.invoices i USING (number));
+
+ALTER TABLE finance.invoice_lines OWNER TO metering;
+
+COMMENT ON VIEW finance.invoice_lines IS 'Lines of invoices; with the rounding they add up to the total.';
+
+COMMENT ON COLUMN finance.invoice_lines.number IS 'Of the invoice';
+
+COMMENT ON COLUMN finance.invoice_lines.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.invoice_lines.ordinal IS '1, 2, 3 … within the invoice';
+
+COMMENT ON COLUMN finance.invoice_lines.type IS 'Usage, Correction (of an earlier month) or Rounding';
+
+COMMENT ON COLUMN finance.invoice_lines.month IS 'First day of the month of the seconds, UTC';
+
+COMMENT ON COLUMN finance.invoice_lines.project IS 'The project, as organization/name; empty: rounding';
+
+COMMENT ON COLUMN finance.invoice_lines.kind IS 'Starting, Running or Stopping';
+
+COMMENT ON COLUMN finance.invoice_lines.reason IS 'Charged, or why it was waived';
+
+COMMENT ON COLUMN finance.invoice_lines.seconds IS 'Whole seconds; negative: taken back';
+
+COMMENT ON COLUMN finance.invoice_lines.amount_usd IS 'Exact';
+
+CREATE VIEW finance.invoices AS
+ SELECT invoices.number,
+    invoices.issuer,
+    invoices.org AS organization,
+    to_date((invoices.month)::text, 'YYYYMM'::text) AS month,
+    to_timestamp((((invoices.issued_us)::numeric / 1000000.0))::double precision) AS issued_at,
+    to_timestamp((invoices.proven_to_s)::double precision) AS open_until,
+    invoices.total AS total_usd
+   FROM metering.invoices;
+
+ALTER TABLE finance.invoices OWNER TO metering;
+
+COMMENT ON VIEW finance.invoices IS 'Invoices, one a month (UTC) of an organization.';
+
+COMMENT ON COLUMN finance.invoices.number IS 'Gapless for each issuer';
+
+COMMENT ON COLUMN finance.invoices.issuer IS 'Who issued it';
+
+COMMENT ON COLUMN finance.invoices.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.invoices.month IS 'First day of the month, UTC';
+
+COMMENT ON COLUMN finance.invoices.issued_at IS 'When the month was closed';
+
+COMMENT ON COLUMN finance.invoices.open_until IS 'Intervals that were open are invoiced up to here';
+
+COMMENT ON COLUMN finance.invoices.total_usd IS 'Whole cents';
 
 CREATE TABLE metering.bill_lines (
     sandbox_uid text NOT NULL COLLATE pg_catalog."C",
@@ -349,6 +642,232 @@ END)),
 );
 
 ALTER TABLE metering.bill_lines OWNER TO metering;
+
+CREATE VIEW finance.lines AS
+ SELECT b.org AS organization,
+    b.project,
+    b.sandbox_name AS sandbox,
+    b.sandbox_uid,
+    b.start,
+    b.kind,
+    to_timestamp((b.from_s)::double precision) AS began_at,
+    to_timestamp((b.to_s)::double precision) AS ended_at,
+    (b.to_s - b.from_s) AS seconds,
+    b.rate AS usd_per_second,
+    b.amount AS amount_usd,
+    b.reason,
+    false AS is_open
+   FROM metering.bill_lines b
+UNION ALL
+ SELECT o.org AS organization,
+    o.project,
+    o.sandbox_name AS sandbox,
+    o.sandbox_uid,
+    o.start,
+    o.kind,
+    to_timestamp((o.from_s)::double precision) AS began_at,
+    to_timestamp((o.to_s)::double precision) AS ended_at,
+    (o.to_s - o.from_s) AS seconds,
+    o.rate AS usd_per_second,
+    o.amount AS amount_usd,
+    o.reason,
+    true AS is_open
+   FROM finance.open_now() o(org, project, sandbox_uid, sandbox_name, start, ordinal, kind, from_s, to_s, rate, amount, waived, reason);
+
+ALTER TABLE finance.lines OWNER TO metering;
+
+COMMENT ON VIEW finance.lines IS 'Every line of every bill: posted ones, and what open starts have come to until now. No line spans midnight (UTC).';
+
+COMMENT ON COLUMN finance.lines.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.lines.project IS 'The project, as organization/name';
+
+COMMENT ON COLUMN finance.lines.sandbox IS 'Name of the Sandbox';
+
+COMMENT ON COLUMN finance.lines.sandbox_uid IS 'Its uid: a name may be used again after a delete';
+
+COMMENT ON COLUMN finance.lines.start IS 'Which of its starts: 1, 2, 3 …';
+
+COMMENT ON COLUMN finance.lines.kind IS 'Starting, Running or Stopping';
+
+COMMENT ON COLUMN finance.lines.began_at IS 'First second, UTC, inclusive';
+
+COMMENT ON COLUMN finance.lines.ended_at IS 'End, UTC, exclusive';
+
+COMMENT ON COLUMN finance.lines.seconds IS 'Whole seconds';
+
+COMMENT ON COLUMN finance.lines.usd_per_second IS 'Rate of the start, frozen when it was funded';
+
+COMMENT ON COLUMN finance.lines.amount_usd IS 'Rate × seconds, exact; 0 when waived';
+
+COMMENT ON COLUMN finance.lines.reason IS 'Charged, or why it was waived: InsufficientCredits, MaxCostReached';
+
+COMMENT ON COLUMN finance.lines.is_open IS 'Of a start that is not over: grows until it is';
+
+CREATE VIEW finance.spend_by_hour AS
+ SELECT l.organization,
+    l.project,
+    to_timestamp(((h.hour * 3600))::double precision) AS hour,
+    l.reason,
+    sum(h.seconds) AS seconds,
+    sum(
+        CASE
+            WHEN (l.reason = 'Charged'::text) THEN (l.usd_per_second * (h.seconds)::numeric)
+            ELSE (0)::numeric
+        END) AS amount_usd
+   FROM (finance.lines l
+     CROSS JOIN LATERAL ( SELECT n.n AS hour,
+            (LEAST((EXTRACT(epoch FROM l.ended_at))::bigint, ((n.n + 1) * 3600)) - GREATEST((EXTRACT(epoch FROM l.began_at))::bigint, (n.n * 3600))) AS seconds
+           FROM generate_series(((EXTRACT(epoch FROM l.began_at))::bigint / 3600), (((EXTRACT(epoch FROM l.ended_at))::bigint - 1) / 3600)) n(n)) h)
+  GROUP BY l.organization, l.project, h.hour, l.reason;
+
+ALTER TABLE finance.spend_by_hour OWNER TO metering;
+
+COMMENT ON VIEW finance.spend_by_hour IS 'Spend by hour. Ask for an organization and few days: hours are made from lines.';
+
+COMMENT ON COLUMN finance.spend_by_hour.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.spend_by_hour.project IS 'The project, as organization/name';
+
+COMMENT ON COLUMN finance.spend_by_hour.hour IS 'Begin of the hour, UTC';
+
+COMMENT ON COLUMN finance.spend_by_hour.reason IS 'Charged, or why it was waived';
+
+COMMENT ON COLUMN finance.spend_by_hour.seconds IS 'Seconds of all Sandboxes';
+
+COMMENT ON COLUMN finance.spend_by_hour.amount_usd IS 'What they cost, exact';
+
+CREATE VIEW finance.spend_by_reason AS
+ SELECT spend_by_day.organization,
+    (date_trunc('month'::text, (spend_by_day.day)::timestamp with time zone))::date AS month,
+    spend_by_day.reason,
+    (sum(spend_by_day.seconds))::bigint AS seconds,
+    sum(spend_by_day.amount_usd) AS amount_usd
+   FROM finance.spend_by_day
+  GROUP BY spend_by_day.organization, (date_trunc('month'::text, (spend_by_day.day)::timestamp with time zone)), spend_by_day.reason;
+
+ALTER TABLE finance.spend_by_reason OWNER TO metering;
+
+COMMENT ON VIEW finance.spend_by_reason IS 'Seconds and spend by reason and month (UTC): what was charged, and what was waived for what.';
+
+COMMENT ON COLUMN finance.spend_by_reason.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.spend_by_reason.month IS 'First day of the month, UTC';
+
+COMMENT ON COLUMN finance.spend_by_reason.reason IS 'Charged, or why it was waived';
+
+COMMENT ON COLUMN finance.spend_by_reason.seconds IS 'Seconds of all Sandboxes';
+
+COMMENT ON COLUMN finance.spend_by_reason.amount_usd IS 'What they cost, exact; 0 for what was waived';
+
+CREATE VIEW finance.spend_by_sandbox AS
+ SELECT lines.organization,
+    lines.project,
+    min(lines.sandbox) AS sandbox,
+    lines.sandbox_uid,
+    (date_trunc('month'::text, (lines.began_at AT TIME ZONE 'UTC'::text)))::date AS month,
+    (sum(lines.seconds) FILTER (WHERE (lines.reason = 'Charged'::text)))::bigint AS charged_seconds,
+    (sum(lines.seconds) FILTER (WHERE (lines.reason <> 'Charged'::text)))::bigint AS waived_seconds,
+    sum(lines.amount_usd) AS amount_usd
+   FROM finance.lines
+  GROUP BY lines.organization, lines.project, lines.sandbox_uid, (date_trunc('month'::text, (lines.began_at AT TIME ZONE 'UTC'::text)));
+
+ALTER TABLE finance.spend_by_sandbox OWNER TO metering;
+
+COMMENT ON VIEW finance.spend_by_sandbox IS 'Spend by Sandbox and month (UTC).';
+
+COMMENT ON COLUMN finance.spend_by_sandbox.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.spend_by_sandbox.project IS 'The project, as organization/name';
+
+COMMENT ON COLUMN finance.spend_by_sandbox.sandbox IS 'Name of the Sandbox';
+
+COMMENT ON COLUMN finance.spend_by_sandbox.sandbox_uid IS 'Its uid';
+
+COMMENT ON COLUMN finance.spend_by_sandbox.month IS 'First day of the month, UTC';
+
+COMMENT ON COLUMN finance.spend_by_sandbox.charged_seconds IS 'Seconds that were charged';
+
+COMMENT ON COLUMN finance.spend_by_sandbox.waived_seconds IS 'Seconds that were not';
+
+COMMENT ON COLUMN finance.spend_by_sandbox.amount_usd IS 'Spend, exact';
+
+CREATE VIEW finance.storage AS
+ SELECT ''::text AS organization,
+    ''::text AS project,
+    ''::text AS sandbox,
+    ''::text AS sandbox_uid,
+    NULL::timestamp with time zone AS began_at,
+    NULL::timestamp with time zone AS ended_at,
+    (0)::numeric AS gib_seconds,
+    (0)::numeric AS amount_usd
+  WHERE false;
+
+ALTER TABLE finance.storage OWNER TO metering;
+
+COMMENT ON VIEW finance.storage IS 'Storage of restore points. Empty until storage is metered.';
+
+COMMENT ON COLUMN finance.storage.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.storage.project IS 'The project, as organization/name';
+
+COMMENT ON COLUMN finance.storage.sandbox IS 'Name of the Sandbox';
+
+COMMENT ON COLUMN finance.storage.sandbox_uid IS 'Its uid';
+
+COMMENT ON COLUMN finance.storage.began_at IS 'First second, UTC';
+
+COMMENT ON COLUMN finance.storage.ended_at IS 'End, UTC, exclusive';
+
+COMMENT ON COLUMN finance.storage.gib_seconds IS 'GiB × seconds';
+
+COMMENT ON COLUMN finance.storage.amount_usd IS 'What it costs, exact';
+
+CREATE VIEW finance.waived AS
+ SELECT lines.organization,
+    lines.project,
+    lines.sandbox,
+    lines.sandbox_uid,
+    lines.start,
+    lines.reason,
+    lines.began_at,
+    lines.ended_at,
+    lines.seconds,
+    (lines.usd_per_second * (lines.seconds)::numeric) AS waived_usd
+   FROM finance.lines
+  WHERE (lines.reason <> 'Charged'::text);
+
+ALTER TABLE finance.waived OWNER TO metering;
+
+COMMENT ON VIEW finance.waived IS 'What was not charged: seconds after the money had ended, and what they would have cost.';
+
+COMMENT ON COLUMN finance.waived.organization IS 'Who pays';
+
+COMMENT ON COLUMN finance.waived.project IS 'The project, as organization/name';
+
+COMMENT ON COLUMN finance.waived.sandbox IS 'Name of the Sandbox';
+
+COMMENT ON COLUMN finance.waived.sandbox_uid IS 'Its uid';
+
+COMMENT ON COLUMN finance.waived.start IS 'Which of its starts';
+
+COMMENT ON COLUMN finance.waived.reason IS 'InsufficientCredits or MaxCostReached';
+
+COMMENT ON COLUMN finance.waived.began_at IS 'First second, UTC';
+
+COMMENT ON COLUMN finance.waived.ended_at IS 'End, UTC, exclusive';
+
+COMMENT ON COLUMN finance.waived.seconds IS 'Whole seconds';
+
+COMMENT ON COLUMN finance.waived.waived_usd IS 'Rate × seconds, which nobody pays';
+
+CREATE TABLE metering.balance_deadlines (
+    org text NOT NULL COLLATE pg_catalog."C",
+    due_us bigint NOT NULL
+)
+WITH (fillfactor='60');
+
+ALTER TABLE metering.balance_deadlines OWNER TO metering;
 
 CREATE TABLE metering.billing_periods (
     org text NOT NULL COLLATE pg_catalog."C",
@@ -391,6 +910,26 @@ CREATE TABLE metering.credits (
 );
 
 ALTER TABLE metering.credits OWNER TO metering;
+
+CREATE TABLE metering.estimates (
+    org text NOT NULL COLLATE pg_catalog."C",
+    in_month integer NOT NULL,
+    sandbox_uid text NOT NULL COLLATE pg_catalog."C",
+    start bigint NOT NULL,
+    ordinal integer NOT NULL,
+    project text NOT NULL COLLATE pg_catalog."C",
+    sandbox_name text NOT NULL COLLATE pg_catalog."C",
+    kind text NOT NULL,
+    from_s bigint NOT NULL,
+    to_s bigint NOT NULL,
+    rate numeric(38,12) NOT NULL,
+    amount numeric(38,12) NOT NULL,
+    waived boolean NOT NULL,
+    reason text NOT NULL COLLATE pg_catalog."C",
+    CONSTRAINT estimates_check CHECK ((to_s > from_s))
+);
+
+ALTER TABLE metering.estimates OWNER TO metering;
 
 CREATE TABLE metering.events (
     log_partition integer NOT NULL,
@@ -471,6 +1010,13 @@ CREATE TABLE metering.idempotency (
 WITH (fillfactor='60');
 
 ALTER TABLE metering.idempotency OWNER TO metering;
+
+CREATE TABLE metering.invoice_counters (
+    issuer text NOT NULL COLLATE pg_catalog."C",
+    last bigint NOT NULL
+);
+
+ALTER TABLE metering.invoice_counters OWNER TO metering;
 
 CREATE TABLE metering.ledger_entries (
     id bigint NOT NULL,
@@ -642,29 +1188,19 @@ CREATE TABLE metering.relay_offsets (
 
 ALTER TABLE metering.relay_offsets OWNER TO metering;
 
-CREATE TABLE metering.starts (
+CREATE TABLE metering.start_facts (
     sandbox_uid text NOT NULL COLLATE pg_catalog."C",
     start bigint NOT NULL,
     org text NOT NULL COLLATE pg_catalog."C",
-    project text NOT NULL COLLATE pg_catalog."C",
-    sandbox_name text NOT NULL COLLATE pg_catalog."C",
-    open boolean NOT NULL,
-    rate numeric(38,12) NOT NULL,
-    hold numeric(38,12) NOT NULL,
-    started_us bigint,
-    stopping_us bigint,
-    from_s bigint NOT NULL,
-    cap_s bigint,
-    cap_due_s bigint,
-    era bigint NOT NULL,
-    capped boolean NOT NULL,
-    stop_ordered boolean NOT NULL,
-    paid_until_s bigint,
-    budgeted boolean DEFAULT false NOT NULL,
-    budget_era bigint DEFAULT 0 NOT NULL
+    price_version text NOT NULL,
+    labels jsonb NOT NULL,
+    cpu_milli bigint NOT NULL,
+    memory_bytes bigint NOT NULL,
+    disk_bytes bigint NOT NULL,
+    machine_type text NOT NULL
 );
 
-ALTER TABLE metering.starts OWNER TO metering;
+ALTER TABLE metering.start_facts OWNER TO metering;
 
 ALTER TABLE ONLY metering.events ATTACH PARTITION metering.events_0 FOR VALUES FROM ('1') TO ('10000001');
 
@@ -696,6 +1232,9 @@ ALTER TABLE ONLY metering.consumer_offsets
 ALTER TABLE ONLY metering.credits
     ADD CONSTRAINT credits_pkey PRIMARY KEY (org, id);
 
+ALTER TABLE ONLY metering.estimates
+    ADD CONSTRAINT estimates_pkey PRIMARY KEY (org, in_month, from_s, sandbox_uid, start, ordinal);
+
 ALTER TABLE ONLY metering.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (log_partition, "position");
 
@@ -716,6 +1255,21 @@ ALTER TABLE ONLY metering.heads
 
 ALTER TABLE ONLY metering.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY metering.invoice_counters
+    ADD CONSTRAINT invoice_counters_pkey PRIMARY KEY (issuer);
+
+ALTER TABLE ONLY metering.invoice_lines
+    ADD CONSTRAINT invoice_lines_pkey PRIMARY KEY (number, ordinal);
+
+ALTER TABLE ONLY metering.invoices
+    ADD CONSTRAINT invoices_issuer_sequence_key UNIQUE (issuer, sequence);
+
+ALTER TABLE ONLY metering.invoices
+    ADD CONSTRAINT invoices_org_month_key UNIQUE (org, month);
+
+ALTER TABLE ONLY metering.invoices
+    ADD CONSTRAINT invoices_pkey PRIMARY KEY (number);
 
 ALTER TABLE ONLY metering.ledger_entries
     ADD CONSTRAINT ledger_entries_org_kind_ref_key UNIQUE (org, kind, ref);
@@ -755,6 +1309,9 @@ ALTER TABLE ONLY metering.project_spend
 
 ALTER TABLE ONLY metering.relay_offsets
     ADD CONSTRAINT relay_offsets_pkey PRIMARY KEY (log_partition);
+
+ALTER TABLE ONLY metering.start_facts
+    ADD CONSTRAINT start_facts_pkey PRIMARY KEY (sandbox_uid, start);
 
 ALTER TABLE ONLY metering.starts
     ADD CONSTRAINT starts_pkey PRIMARY KEY (sandbox_uid);
@@ -803,6 +1360,12 @@ ALTER INDEX metering.events_by_stream ATTACH PARTITION metering.events_2_stream_
 
 CREATE TRIGGER credits_are_kept BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.credits FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
 
+CREATE TRIGGER estimates_are_kept BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.estimates FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
+
+CREATE TRIGGER invoice_lines_are_kept BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.invoice_lines FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
+
+CREATE TRIGGER invoices_are_kept BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.invoices FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
+
 CREATE TRIGGER ledger_entries_in_order BEFORE INSERT ON metering.ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION metering.ledger_before_entries();
 
 CREATE TRIGGER ledger_is_kept BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
@@ -817,11 +1380,45 @@ CREATE TRIGGER prices_are_immutable BEFORE DELETE OR UPDATE OR TRUNCATE ON meter
 
 CREATE TRIGGER prices_are_immutable BEFORE DELETE OR UPDATE OR TRUNCATE ON metering.prices FOR EACH STATEMENT EXECUTE FUNCTION metering.refuse_change();
 
+ALTER TABLE ONLY metering.invoice_lines
+    ADD CONSTRAINT invoice_lines_number_fkey FOREIGN KEY (number) REFERENCES metering.invoices(number);
+
 ALTER TABLE ONLY metering.machine_prices
     ADD CONSTRAINT machine_prices_version_fkey FOREIGN KEY (version) REFERENCES metering.prices(version);
 
+GRANT USAGE ON SCHEMA finance TO nodus_finance;
+
 GRANT USAGE ON SCHEMA metering TO lifecycle;
 GRANT USAGE ON SCHEMA metering TO scheduler;
+
+REVOKE ALL ON FUNCTION finance.open_now() FROM PUBLIC;
+GRANT ALL ON FUNCTION finance.open_now() TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.balances TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.spend_by_day TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.spend_by_project TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.forecast TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.holds TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.invoice_lines TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.invoices TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.lines TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.spend_by_hour TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.spend_by_reason TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.spend_by_sandbox TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.storage TO nodus_finance;
+
+GRANT SELECT ON TABLE finance.waived TO nodus_finance;
 
 REVOKE ALL ON TABLE metering.credits FROM metering;
 GRANT SELECT,INSERT,REFERENCES,TRIGGER ON TABLE metering.credits TO metering;

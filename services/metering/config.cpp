@@ -1,5 +1,6 @@
 #include "services/metering/config.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace nodus::metering {
@@ -13,6 +14,13 @@ Seconds whole_seconds(config::Reader& in, const char* path, Seconds fallback, st
   if (seconds != value || seconds.count() > 86'400)
     faults.push_back({path, "FieldValueInvalid", "must be whole seconds, at most a day"});
   return seconds;
+}
+
+bool is_issuer(const std::string& text) {
+  const auto fine = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  return !text.empty() && text.size() <= 16 && std::ranges::all_of(text, fine);
 }
 
 }  // namespace
@@ -37,6 +45,9 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
   out.durations.hold = whole_seconds(in, "money.hold", Seconds(75), faults);
   out.durations.stop_reserve = whole_seconds(in, "money.stopReserve", Seconds(15), faults);
   out.price_lead = in.duration("prices.lead", std::chrono::minutes(5));
+  out.invoice_issuer = in.text("invoice.issuer", "NODUS");
+  if (!is_issuer(out.invoice_issuer))
+    faults.push_back({"invoice.issuer", "FieldValueInvalid", "must be 1 to 16 letters and digits"});
   out.deadlines.poll = std::chrono::ceil<Millis>(in.duration("deadlines.poll", Millis(500)));
   out.deadlines.bus_patience = in.duration("deadlines.busPatience", std::chrono::minutes(1));
   out.identity_secret = in.secret("NODUS_IDENTITY_SECRET");

@@ -20,6 +20,7 @@ struct Config {
   Durations durations;
   DeadlineOptions deadlines;
   Micros price_lead{300'000'000};
+  std::string invoice_issuer;  // what numbers of invoices begin with
   std::string identity_secret;
   std::string stripe_secret;  // NODUS_STRIPE_SECRET, of the payment webhook; empty: it is off
 };

@@ -5,6 +5,8 @@
 #include "libs/telemetry/log.hpp"
 #include "libs/telemetry/metrics.hpp"
 #include "services/metering/adapters/http/bill_route.hpp"
+#include "services/metering/adapters/http/export_route.hpp"
+#include "services/metering/adapters/http/invoice_routes.hpp"
 #include "services/metering/adapters/http/money_routes.hpp"
 #include "services/metering/adapters/inputs.hpp"
 #include "services/metering/adapters/postgres/deadline_rows.hpp"
@@ -65,8 +67,10 @@ int serve(const Config& config) {
                                            [&] { return seconds(clock.now() - watermark.at()); });
 
   http::Server server(config.http);
-  const BillDeps bill{clock, pool, config.identity_secret};
+  const BillDeps bill{clock, pool, config.identity_secret, config.invoice_issuer};
   bill_routes(server, bill);
+  invoice_routes(server, bill);
+  export_routes(server, bill);
   const MoneyDeps money{
       clock, pool, **events, works, config.durations, config.identity_secret, config.stripe_secret};
   money_routes(server, money);

@@ -12,6 +12,10 @@ namespace nodus::metering {
 
 int serve(const Config& config);
 int publish(const Config& config, const std::string& file);
+// Closes the months up to `month` (2026-11) of one organization, or of all: their invoices. Idempotent.
+int invoice(const Config& config, const std::string& month, const std::string& org);
+// Rebuilds the lines of a month from the log and tells the difference to the tables; 1 unless it is zero.
+int recompute_month(const Config& config, const std::string& month, const std::string& org);
 int run_audit(const Config& config);
 int parked_list(const Config& config);
 int parked_replay(const Config& config, const std::string& topic, const std::string& stream);

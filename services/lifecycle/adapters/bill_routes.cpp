@@ -48,7 +48,10 @@ std::vector<PublicRoute> bill_routes() {
                        .stream = forward_to_metering};
   };
   return {read("namespaces/{project}/bill", "bill.get"),
-          read("organizations/{org}/bill", "organizations.bill")};
+          read("organizations/{org}/bill", "organizations.bill"),
+          read("organizations/{org}/export", "organizations.export"),
+          read("organizations/{org}/invoices", "invoices.list"),
+          read("organizations/{org}/invoices/{number}", "invoices.get")};
 }
 
 }  // namespace nodus::lifecycle

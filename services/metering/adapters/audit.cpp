@@ -41,6 +41,13 @@ constexpr Question kQuestions[] = {
      "lines"
      " FROM bill_lines GROUP BY 1, 2, 3, 4, 5, 6) l USING (org, day, project, kind, reason, late_in)"
      " WHERE (d.seconds, d.amount, d.lines) IS DISTINCT FROM (l.seconds, l.amount, l.lines)"},
+    {"an invoice's lines add up to its total, in whole cents",
+     "SELECT i.number FROM invoices i LEFT JOIN (SELECT number, sum(amount) AS amount FROM invoice_lines"
+     " GROUP BY number) l USING (number) WHERE i.total IS DISTINCT FROM l.amount OR i.total <> "
+     "round(i.total, 2)"},
+    {"numbers of invoices have no gap",
+     "SELECT c.issuer FROM invoice_counters c LEFT JOIN invoices i USING (issuer) GROUP BY c.issuer, c.last"
+     " HAVING count(i.number) <> c.last OR max(i.sequence) <> c.last OR min(i.sequence) <> 1"},
     {"balance = sum of postings",
      "SELECT coalesce(a.org, p.org) FROM accounts a FULL JOIN (SELECT org, sum(amount) AS balance FROM "
      "postings"

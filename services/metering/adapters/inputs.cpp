@@ -5,6 +5,7 @@
 #include <ranges>
 
 #include "services/metering/adapters/codec/codec.hpp"
+#include "services/metering/adapters/postgres/row_batch.hpp"
 
 namespace nodus::metering {
 
@@ -57,6 +58,16 @@ class WatchedSource final : public bus::Source {
   bool complete_ = false;             // each partition that is ours has an entry
 };
 
+// The labels are nothing that a decision depends on: they are noted beside it, for bills.
+eventlog::Work with_labels(eventlog::Work work, LabelsNote note) {
+  work.decide = [decide = std::move(work.decide), note = std::move(note)](eventlog::Unit& unit) {
+    auto answer = decide(unit);
+    if (answer) unit.stage(note);
+    return answer;
+  };
+  return work;
+}
+
 }  // namespace
 
 bus::Route scheduler_route(Works& works) {
@@ -64,7 +75,11 @@ bus::Route scheduler_route(Works& works) {
     auto command = codec::command_of(message.type, message.payload);
     if (!command) return std::unexpected(std::move(command.error()));
     if (!*command) return std::nullopt;
-    return works.on_start(std::move(**command));
+    auto labels = codec::labels_of(message.type, message.payload);
+    const SlotRef slot = slot_of(**command);
+    auto work = works.on_start(std::move(**command));
+    if (!labels.empty()) work = with_labels(std::move(work), {slot.uid, slot.start, std::move(labels)});
+    return work;
   };
 }
 

@@ -298,6 +298,53 @@ TEST_F(Cli, BillShowsLinesAndTotals) {
   EXPECT_THAT(out(), HasSubstr("BALANCE   99.9\n"));
 }
 
+TEST_F(Cli, BillExportPrintsWhatComes) {
+  host_.add("GET", "/apis/nodus.dev/v1/organizations",
+            [&](const Request&) { return http::json(200, R"({"items":[{"metadata":{"name":"acme"}}]})"); });
+  host_.add("GET", "/apis/nodus.dev/v1/organizations/acme/export", [&](const Request& request) {
+    note(request);
+    Response response;
+    response.body = "A,B\r\n1,2\r\n";
+    return response;
+  });
+  EXPECT_EQ(run({"bill", "export", "--month", "2026-11", "--format", "focus-1.2"}), 0) << err();
+  EXPECT_EQ(out(), "A,B\r\n1,2\r\n");
+  EXPECT_EQ(seen_.back().query_value("month"), "2026-11");
+  EXPECT_EQ(seen_.back().query_value("format"), "focus-1.2");
+  EXPECT_EQ(run({"bill", "export"}), 2);
+  EXPECT_EQ(run({"bill", "export", "--month", "2026-11", "--format", "xml"}), 2);
+}
+
+TEST_F(Cli, InvoicesAreListedAndDescribed) {
+  host_.add("GET", "/apis/nodus.dev/v1/organizations",
+            [&](const Request&) { return http::json(200, R"({"items":[{"metadata":{"name":"acme"}}]})"); });
+  const std::string invoice =
+      R"({"kind":"Invoice","number":"NODUS-00000001","month":"2026-11","total":"0.58","currency":"USD",)"
+      R"("issuedAt":"2026-12-01T01:00:00Z","lines":[{"type":"Usage","month":"2026-11","project":"web",)"
+      R"("kind":"Running","reason":"Charged","seconds":64,"amount":"0.576"}]})";
+  host_.add("GET", "/apis/nodus.dev/v1/organizations/acme/invoices", [&](const Request& request) {
+    note(request);
+    const bool second = request.query_value("continue").has_value();
+    return http::json(200, R"({"kind":"InvoiceList","items":[)" + (second ? "" : invoice) + "]" +
+                               (second ? "}" : R"(,"continue":"2026-11"})"));
+  });
+  host_.add("GET", "/apis/nodus.dev/v1/organizations/acme/invoices/{number}",
+            [&](const Request&) { return http::json(200, invoice); });
+  EXPECT_EQ(run({"get", "invoices"}), 0) << err();
+  EXPECT_EQ(out(),
+            "NUMBER           MONTH     TOTAL   CURRENCY   ISSUED\n"
+            "NODUS-00000001   2026-11   0.58    USD        2026-12-01T01:00:00Z\n");
+  EXPECT_EQ(seen_.back().query_value("continue"), "2026-11");
+  EXPECT_EQ(run({"get", "invoices", "-o", "name"}), 0);
+  EXPECT_EQ(out(), "invoice/NODUS-00000001\n");
+  EXPECT_EQ(run({"describe", "invoice", "NODUS-00000001"}), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("Usage   2026-11   web       Running   Charged   64        0.576\n"));
+  EXPECT_EQ(run({"get", "invoice/NODUS-00000001", "-o", "json"}), 0) << err();
+  EXPECT_EQ(json::parse(out()).at("total"), "0.58");
+  EXPECT_EQ(run({"get", "invoices", "-w"}), 2);
+  EXPECT_EQ(run({"describe", "invoice"}), 2);
+}
+
 TEST_F(Cli, BillOfAnOrganizationIsReadPageByPage) {
   host_.add("GET", "/apis/nodus.dev/v1/organizations",
             [&](const Request&) { return http::json(200, R"({"items":[{"metadata":{"name":"acme"}}]})"); });

@@ -2,6 +2,7 @@
 // unknown fields are ignored.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,5 +34,7 @@ Result<budget::State> decode_budget_state(const std::string& bytes);
 
 // What an event of the scheduler's log commands; nullopt: it does not concern money (machines, plans).
 Result<std::optional<Command>> command_of(std::string_view type, const std::string& payload);
+// The labels of an offer's Sandbox; of anything else: none.
+std::map<std::string, std::string> labels_of(std::string_view type, const std::string& payload);
 
 }  // namespace nodus::metering::codec

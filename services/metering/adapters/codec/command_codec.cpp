@@ -74,4 +74,11 @@ Result<std::optional<Command>> command_of(std::string_view type, const std::stri
               "Unknown event of the scheduler: " + std::string(type) + ".");
 }
 
+std::map<std::string, std::string> labels_of(std::string_view type, const std::string& payload) {
+  if (type != pb::SlotOffered::descriptor()->full_name()) return {};
+  const auto message = parse<pb::SlotOffered>(payload);
+  if (!message) return {};
+  return {message->labels().begin(), message->labels().end()};
+}
+
 }  // namespace nodus::metering::codec

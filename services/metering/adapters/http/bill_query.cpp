@@ -16,6 +16,8 @@ constexpr MoneySecond kFirst = 0, kLast = 253'402'300'800;  // 1970 to the end o
 
 constexpr std::array kGroups{BillBy::kLine, BillBy::kProject, BillBy::kSandbox, BillBy::kDay,
                              BillBy::kReason};
+constexpr std::string_view kByLabel = "label:";
+constexpr size_t kMaxLabel = 317, kMaxLabels = 16;  // a key with its prefix
 
 void read_span(QueryReader& in, BillQuery& query) {
   const auto month = in.take("month");
@@ -41,6 +43,45 @@ void read_span(QueryReader& in, BillQuery& query) {
     if (!query.to_s) return in.fault("to", kInstant);
     if (*query.to_s <= query.from_s) in.fault("to", "must be after \"from\"");
   }
+}
+
+bool is_label(std::string_view text) {
+  const auto fine = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.' || c == '/';
+  };
+  return text.size() <= kMaxLabel && std::ranges::all_of(text, fine);
+}
+
+void read_by(QueryReader& in, BillQuery& query) {
+  const auto by = in.take("by");
+  if (!by) return;
+  if (const auto found = std::ranges::find(kGroups, *by, [](BillBy b) { return to_string(b); });
+      found != kGroups.end()) {
+    query.by = *found;
+    return;
+  }
+  query.label = by->starts_with(kByLabel) ? by->substr(kByLabel.size()) : "";
+  if (query.label.empty() || !is_label(query.label))
+    return in.fault("by", "must be line, project, sandbox, day, reason or label:KEY");
+  query.by = BillBy::kLabel;
+}
+
+// "team=web,tier=db": all of them.
+void read_labels(QueryReader& in, BillQuery& query) {
+  const auto text = in.take("label");
+  if (!text) return;
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::string_view pair = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
+    const size_t equals = pair.find('=');
+    const std::string_view key = pair.substr(0, equals);
+    if (equals == std::string_view::npos || key.empty() || !is_label(key) ||
+        !is_label(pair.substr(equals + 1)))
+      return in.fault("label", "must be KEY=VALUE, more than one with commas between them");
+    query.labels[std::string(key)] = pair.substr(equals + 1);
+  }
+  if (query.labels.empty() || query.labels.size() > kMaxLabels) in.fault("label", "must be 1 to 16 labels");
 }
 
 void read_limit(QueryReader& in, BillQuery& query) {
@@ -105,17 +146,12 @@ Result<BillQuery> read_bill_query(const http::Request& request, const http::Iden
     if (sandbox->empty() || sandbox->size() > kMaxName) in.fault("sandbox", "must be the name of a Sandbox");
     query.sandbox = *sandbox;
   }
-  if (const auto by = in.take("by")) {
-    const auto found = std::ranges::find(kGroups, *by, [](BillBy b) { return to_string(b); });
-    if (found == kGroups.end())
-      in.fault("by", "must be line, project, sandbox, day or reason");
-    else
-      query.by = *found;
-  }
+  read_by(in, query);
+  read_labels(in, query);
   read_span(in, query);
   read_limit(in, query);
   query.after = in.take("continue").value_or("");
-  std::string known = "by, from, to, month, sandbox, limit and continue";
+  std::string known = "by, from, to, month, sandbox, label, limit and continue";
   if (scope == BillScope::kOrganization) known = "project, " + known;
   if (auto read = in.finish(known); !read) return std::unexpected(std::move(read.error()));
   return query;

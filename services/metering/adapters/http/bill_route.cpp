@@ -40,6 +40,9 @@ json::object to_json(const BillGroup& group, BillBy by) {
     case BillBy::kProject:
       out["project"] = name_of(group.project);
       break;
+    case BillBy::kLabel:
+      out["label"] = group.key.empty() ? json::value() : json::value(group.key.substr(1));
+      break;
     case BillBy::kDay:
       out["day"] = day_text(std::stoll(group.key));
       break;
@@ -55,6 +58,7 @@ json::object to_json(const BillGroup& group, BillBy by) {
 
 json::object to_json(const Bill& bill, const BillQuery& query) {
   json::object out{{"kind", "Bill"}, {"by", to_string(query.by)}, {"currency", "USD"}};
+  if (query.by == BillBy::kLabel) out["label"] = query.label;
   if (query.from_s > 0) out["from"] = to_rfc3339(to_instant(query.from_s));
   if (query.to_s) out["to"] = to_rfc3339(to_instant(*query.to_s));
   out["at"] = to_rfc3339(to_instant(bill.at_s));

@@ -13,6 +13,7 @@ struct BillDeps {
   const Clock& clock;
   pg::Pool& pool;
   std::string identity_secret;
+  std::string issuer = "NODUS";  // of invoices
 };
 
 http::Response answer_bill(const BillDeps& deps, const http::Request& request, BillScope scope);

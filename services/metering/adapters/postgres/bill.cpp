@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/json.hpp>
 #include <charconv>
 #include <tuple>
 
@@ -14,7 +15,7 @@ namespace nodus::metering {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kBy{"line", "project", "sandbox", "day", "reason"};
+constexpr std::array<std::string_view, 6> kBy{"line", "project", "sandbox", "day", "reason", "label"};
 
 // What a query matches, as SQL over rows with the columns of bill_lines.
 class Sql {
@@ -30,7 +31,7 @@ class Sql {
     const auto& [from, to] = std::tie(query_.from_s, query_.to_s);
     return fmt::format(
         "(SELECT project, sandbox_uid, sandbox_name, start, ordinal, kind, greatest(from_s, {0}) AS from_s,"
-        " {1} AS to_s, rate, reason, false AS open, from_s AS place FROM bill_lines WHERE {2}{3})"
+        " {1} AS to_s, rate, reason, false AS open, from_s AS place FROM bill_lines b WHERE {2}{3})"
         " UNION ALL {4}",
         from, to ? fmt::format("least(to_s, {})", *to) : "to_s", within(from, to), which, open_rows());
   }
@@ -43,7 +44,7 @@ class Sql {
   std::string lines(MoneySecond from, MoneySecond to) const {
     return fmt::format(
         "SELECT project, from_s / 86400 AS day, reason, least(to_s, {1}) - greatest(from_s, {0}) AS seconds,"
-        " {3} AS amount, false AS open FROM bill_lines WHERE {2}",
+        " {3} AS amount, false AS open FROM bill_lines b WHERE {2}",
         from, to, within(from, to),
         fmt::format(kAmount, fmt::format("(least(to_s, {}) - greatest(from_s, {}))", to, from)));
   }
@@ -51,8 +52,8 @@ class Sql {
     return fmt::format(
         "SELECT project COLLATE \"C\", sandbox_uid COLLATE \"C\", sandbox_name COLLATE \"C\", start, ordinal,"
         " kind, greatest(from_s, {0}), to_s, rate, reason COLLATE \"C\", true, from_s"
-        " FROM open_lines({1}, {2}) WHERE {3} AND to_s > {0}",
-        query_.from_s, quote(query_.org.str()), at_s_, whose());
+        " FROM open_lines({1}, {2}) b WHERE {3} AND to_s > {0}",
+        query_.from_s, quote(query_.org.str()), at_s_, whose() + labelled());
   }
   std::string quote(const std::string& text) const { return tx_.quote(text); }
   static std::string amount_of(const char* seconds) { return fmt::format(kAmount, seconds); }
@@ -66,9 +67,19 @@ class Sql {
     if (!query_.sandbox.empty()) text += " AND sandbox_name = " + quote(query_.sandbox);
     return text;
   }
+  std::string labelled() const {
+    if (query_.labels.empty()) return "";
+    boost::json::object labels;
+    for (const auto& [key, value] : query_.labels) labels[key] = value;
+    return " AND EXISTS (SELECT 1 FROM start_facts f WHERE f.sandbox_uid = b.sandbox_uid AND f.start = "
+           "b.start"
+           " AND f.labels @> " +
+           quote(boost::json::serialize(labels)) + "::jsonb)";
+  }
   // No line spans midnight, so those that reach into the span begin on its first day.
   std::string within(MoneySecond from, std::optional<MoneySecond> to) const {
-    return whose() + fmt::format(" AND from_s >= {} AND to_s > {}", from / kDaySeconds * kDaySeconds, from) +
+    return whose() + labelled() +
+           fmt::format(" AND from_s >= {} AND to_s > {}", from / kDaySeconds * kDaySeconds, from) +
            (to ? fmt::format(" AND from_s < {}", *to) : "");
   }
 
@@ -78,13 +89,13 @@ class Sql {
 };
 
 // Everything that matches as (project, day, reason, seconds, amount, open): from the daily sums where whole
-// days are asked for, from lines at the edges and for one Sandbox.
+// days are asked for, from lines at the edges, for one Sandbox and by labels.
 std::string summary(const Sql& sql, const BillQuery& query) {
   const std::string open = fmt::format(
       "SELECT project, from_s / 86400, reason, to_s - from_s, {}, open FROM ({}) o"
       " (project, sandbox_uid, sandbox_name, start, ordinal, kind, from_s, to_s, rate, reason, open, place)",
       Sql::amount_of("(to_s - from_s)"), sql.open_rows());
-  if (!query.sandbox.empty())
+  if (!query.sandbox.empty() || !query.labels.empty())
     return fmt::format(
         "SELECT project, from_s / 86400 AS day, reason, to_s - from_s AS seconds, {} AS amount,"
         " open FROM ({}) r",
@@ -138,9 +149,9 @@ std::unexpected<Error> bad_token() {
   return std::unexpected(std::move(error));
 }
 
-// A token names what it pages by, so that one of another list is refused. "" when there is none.
-Result<std::string> after_of(const BillQuery& query) {
-  if (query.after.empty()) return "";
+// A token names what it pages by, so that one of another list is refused.
+Result<std::optional<std::string>> after_of(const BillQuery& query) {
+  if (query.after.empty()) return std::nullopt;
   const std::string prefix = std::string(to_string(query.by)) + ":";
   if (query.after.size() > 400 || !query.after.starts_with(prefix)) return bad_token();
   std::string rest = query.after.substr(prefix.size());
@@ -158,15 +169,14 @@ LineKind kind_of(const std::string& text) {
   return LineKind::kRunning;
 }
 
-void read_lines(pqxx::work& tx, const Sql& sql, const BillQuery& query, const std::string& after,
-                Bill& bill) {
-  const Place place = place_of(after).value_or(Place());
+void read_lines(pqxx::work& tx, const Sql& sql, const BillQuery& query,
+                const std::optional<std::string>& after, Bill& bill) {
+  const Place place = place_of(after.value_or("")).value_or(Place());
   const auto beyond = fmt::format("(from_s, sandbox_uid, start, ordinal) > ({}, {}, {}, {})", place.from_s,
                                   sql.quote(place.uid), place.start, place.ordinal);
   const auto first = fmt::format(" LIMIT {}", query.limit + 1);
   const std::string posted =
-      " AND " + beyond +
-      " ORDER BY bill_lines.from_s, bill_lines.sandbox_uid, bill_lines.start, bill_lines.ordinal" + first;
+      " AND " + beyond + " ORDER BY b.from_s, b.sandbox_uid, b.start, b.ordinal" + first;
   for (const auto& row : tx.exec(
            fmt::format("SELECT project, sandbox_name, sandbox_uid, start, ordinal, kind, from_s, to_s, rate,"
                        " ({0})::numeric(38,12), reason, open, place FROM ({1}) r"
@@ -195,8 +205,8 @@ void read_lines(pqxx::work& tx, const Sql& sql, const BillQuery& query, const st
   bill.next.clear();
 }
 
-void read_groups(pqxx::work& tx, const Sql& sql, const BillQuery& query, const std::string& after,
-                 Bill& bill) {
+void read_groups(pqxx::work& tx, const Sql& sql, const BillQuery& query,
+                 const std::optional<std::string>& after, Bill& bill) {
   std::string source, key, more = "''";
   if (query.by == BillBy::kSandbox) {
     source = fmt::format(
@@ -205,12 +215,19 @@ void read_groups(pqxx::work& tx, const Sql& sql, const BillQuery& query, const s
         Sql::amount_of("(to_s - from_s)"), sql.rows());
     key = "sandbox_uid";
     more = "min(sandbox_name)";
+  } else if (query.by == BillBy::kLabel) {
+    source = fmt::format(
+        "SELECT project, coalesce('=' || (f.labels ->> {}), '') COLLATE \"C\" AS label, reason,"
+        " to_s - from_s AS seconds, {} AS amount, open FROM ({}) r LEFT JOIN start_facts f"
+        " USING (sandbox_uid, start)",
+        sql.quote(query.label), Sql::amount_of("(to_s - from_s)"), sql.rows());
+    key = "label";
   } else {
     source = summary(sql, query);
     key = query.by == BillBy::kProject ? "project" : query.by == BillBy::kDay ? "day" : "reason";
   }
   std::string rest;
-  if (!after.empty()) rest = " WHERE " + key + " > " + (query.by == BillBy::kDay ? after : sql.quote(after));
+  if (after) rest = " WHERE " + key + " > " + (query.by == BillBy::kDay ? *after : sql.quote(*after));
   for (const auto& row : tx.exec(fmt::format(
            "SELECT {0}, min(project), {1}, coalesce(sum(seconds) FILTER (WHERE reason = 'Charged'), 0),"
            " coalesce(sum(seconds) FILTER (WHERE reason <> 'Charged'), 0), sum(amount)::numeric(38,12),"

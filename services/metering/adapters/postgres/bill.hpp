@@ -2,6 +2,7 @@
 // exact at the asked instant. One SQL statement sees one moment.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,16 +13,19 @@
 
 namespace nodus::metering {
 
-enum class BillBy { kLine, kProject, kSandbox, kDay, kReason };
+enum class BillBy { kLine, kProject, kSandbox, kDay, kReason, kLabel };
 std::string_view to_string(BillBy by);
 
 struct BillQuery {
   OrgId org;
   std::optional<ProjectId> project;  // nullopt: all of the organization
   std::string sandbox;               // a name; empty: all
-  MoneySecond from_s = 0;            // [from_s, to_s); lines that stick out are cut
+  // Only starts whose Sandbox had all of these labels when they began.
+  std::map<std::string, std::string> labels;
+  MoneySecond from_s = 0;  // [from_s, to_s); lines that stick out are cut
   std::optional<MoneySecond> to_s;
   BillBy by = BillBy::kLine;
+  std::string label;  // by label: its key
   int limit = 500;
   std::string after;  // Bill::next of the page before; empty: the first page
 };
@@ -39,7 +43,7 @@ struct BillLine {
 };
 
 struct BillGroup {
-  std::string key;      // project, day, reason, or the uid of a Sandbox
+  std::string key;      // project, day, reason, the uid of a Sandbox; a label: "=" and its value, "" without
   ProjectId project;    // by Sandbox
   std::string sandbox;  // by Sandbox: its name
   int64_t seconds = 0;

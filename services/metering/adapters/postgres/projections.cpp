@@ -54,6 +54,7 @@ void PostgresProjections::charge_changed(eventlog::Unit& unit, const SandboxUid&
   bool declined = false;  // perhaps its cap was judged while it stopped: judge it again
   auto cap_s = before.current ? before.current->cap_s : std::nullopt;
   for (const auto& event : events) {
+    if (const auto* funded = std::get_if<charge::StartFunded>(&event)) unit.stage(FundedNote{*funded});
     if (const auto* opened = std::get_if<charge::ChargeOpened>(&event)) cap_s = opened->cap_s;
     declined |= std::holds_alternative<charge::StopDeclined>(event);
     const auto* closed = std::get_if<charge::ChargeClosed>(&event);

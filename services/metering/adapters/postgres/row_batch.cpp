@@ -1,6 +1,7 @@
 #include "services/metering/adapters/postgres/row_batch.hpp"
 
 #include <array>
+#include <boost/json.hpp>
 #include <map>
 #include <tuple>
 
@@ -51,7 +52,9 @@ struct Folded {
   std::map<std::string, bool> arm;
   std::map<std::string, MoneySecond> judged;
   std::vector<const BillNote*> bills;
-  std::map<std::string, const AccountNote*> accounts;  // by organization
+  std::vector<const FundedNote*> funded;
+  std::map<std::pair<std::string, int64_t>, const LabelsNote*> labels;  // by uid and start
+  std::map<std::string, const AccountNote*> accounts;                   // by organization
   std::map<std::string, const DueNote*> due;
   std::map<std::string, const SpendNote*> spend;  // by project
   std::map<std::string, const BudgetDueNote*> budget_due;
@@ -68,6 +71,10 @@ Folded fold(const std::vector<std::any>& staged) {
       out.judged[judged->uid.str()] = judged->until_s;
     } else if (const auto* bill = std::any_cast<BillNote>(&any)) {
       out.bills.push_back(bill);
+    } else if (const auto* funded = std::any_cast<FundedNote>(&any)) {
+      out.funded.push_back(funded);
+    } else if (const auto* labels = std::any_cast<LabelsNote>(&any)) {
+      out.labels[{labels->uid.str(), labels->start}] = labels;
     } else if (const auto* account = std::any_cast<AccountNote>(&any)) {
       out.accounts[account->after.org.str()] = account;
     } else if (const auto* due = std::any_cast<DueNote>(&any)) {
@@ -131,6 +138,32 @@ void write_starts(pqxx::work& tx, const Folded& notes) {
   judged.exec(tx, "rows_caps_judged",
               "UPDATE starts SET cap_due_s = NULL FROM unnest($1::text[], $2::text[]) AS u (uid, until_s)"
               " WHERE sandbox_uid = u.uid AND cap_due_s <= u.until_s::bigint");
+}
+
+std::string to_json(const LabelsNote* note) {
+  boost::json::object labels;
+  if (note != nullptr)
+    for (const auto& [key, value] : note->labels) labels[key] = value;
+  return boost::json::serialize(labels);
+}
+
+void write_facts(pqxx::work& tx, const Folded& notes) {
+  Rows<9> rows;
+  for (const FundedNote* note : notes.funded) {
+    const auto& [slot, prices] = std::tie(note->funded.slot, note->funded.prices);
+    const auto labels = notes.labels.find({slot.uid.str(), slot.start});
+    const PricesUsed used = prices.value_or(PricesUsed());
+    rows.add({slot.uid.str(), text(slot.start), slot.org.str(), note->funded.price_version,
+              to_json(labels == notes.labels.end() ? nullptr : labels->second), text(used.shape.cpu_milli),
+              text(used.shape.memory_bytes), text(used.shape.disk_bytes), used.machine_type});
+  }
+  rows.exec(
+      tx, "rows_start_facts",
+      "INSERT INTO start_facts (sandbox_uid, start, org, price_version, labels, cpu_milli, memory_bytes,"
+      " disk_bytes, machine_type) SELECT uid, start::bigint, org, version, labels::jsonb, cpu::bigint,"
+      " memory::bigint, disk::bigint, machine FROM unnest($1::text[], $2::text[], $3::text[], $4::text[],"
+      " $5::text[], $6::text[], $7::text[], $8::text[], $9::text[]) AS u (uid, start, org, version, labels,"
+      " cpu, memory, disk, machine)");
 }
 
 void write_bills(pqxx::work& tx, const Folded& notes) {
@@ -258,6 +291,7 @@ void write_budget_due(pqxx::work& tx, const Folded& notes) {
 void write_rows(pqxx::work& tx, const std::vector<std::any>& staged) {
   const Folded notes = fold(staged);
   write_starts(tx, notes);
+  write_facts(tx, notes);
   write_bills(tx, notes);
   write_accounts(tx, notes);
   write_due(tx, notes);

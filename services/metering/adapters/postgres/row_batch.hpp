@@ -4,6 +4,7 @@
 #pragma once
 
 #include <any>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,14 @@ struct BillNote {  // the lines of a start that closed, and its posting
   charge::ChargeClosed closed;
   std::string sandbox_name;
   std::optional<MoneySecond> cap_s = {};  // where maxCostUSD was used up
+};
+struct FundedNote {  // what a start's lines cannot say by themselves
+  charge::StartFunded funded;
+};
+struct LabelsNote {  // of a start's Sandbox; counts only beside a FundedNote of the same transaction
+  SandboxUid uid;
+  int64_t start = 0;
+  std::map<std::string, std::string> labels;
 };
 struct AccountNote {
   account::State after;

@@ -1,0 +1,4 @@
+-- Revert metering:0033_finance
+BEGIN;
+DROP SCHEMA finance CASCADE;
+COMMIT;
