@@ -1128,7 +1128,7 @@ CREATE TABLE metering.postings (
     ref text NOT NULL COLLATE pg_catalog."C",
     amount numeric(38,12) NOT NULL,
     at_us bigint NOT NULL,
-    CONSTRAINT postings_kind_check CHECK ((kind = ANY (ARRAY['Credit'::text, 'Charge'::text])))
+    CONSTRAINT postings_kind_check CHECK ((kind = ANY (ARRAY['Credit'::text, 'Charge'::text, 'Expiry'::text, 'Storage'::text])))
 );
 
 ALTER TABLE metering.postings OWNER TO metering;

@@ -1,6 +1,9 @@
 #include "services/metering/app/works.hpp"
 
+#include <algorithm>
+
 #include "services/metering/app/streams.hpp"
+#include "services/metering/domain/lots.hpp"
 
 namespace nodus::metering {
 
@@ -18,6 +21,10 @@ std::vector<eventlog::Event> encoded(const std::vector<Event>& events) {
 
 ProjectKey project_of(const BudgetCommand& command) {
   return std::visit([](const auto& c) { return ProjectKey{c.org, c.project}; }, command);
+}
+
+MoneySecond whole_seconds(Instant at) {
+  return std::chrono::floor<Seconds>(at).time_since_epoch().count();
 }
 
 const OrgId& org_of(const AccountCommand& command) {
@@ -64,8 +71,7 @@ eventlog::Work Works::account_judged(const OrgId& org, int64_t seen, Instant at)
             if (unit.head(stream).version != seen) return "";
             const auto state = eventlog::load<Accounts, Accounts>(unit, stream);
             if (!state) return std::unexpected(state.error());
-            projections_.deadline_moved(unit, org,
-                                        account::next_deadline(*state, durations_.stop_reserve, at));
+            projections_.deadline_moved(unit, org, next_look(*state, at, at));
             return "";
           }};
 }
@@ -181,8 +187,16 @@ std::optional<Instant> Works::first_look(const budget::State& budget, Instant no
 }
 
 std::optional<Instant> Works::first_look(const account::State& account, Instant now) const {
-  if (!account.exhaustions.empty()) return now;
-  return account::next_deadline(account, durations_.stop_reserve, Instant());
+  if (!account.exhaustions.empty() || account::next_expiry(account, whole_seconds(now))) return now;
+  return next_look(account, Instant(), now);
+}
+
+std::optional<Instant> Works::next_look(const account::State& account, Instant ends_after,
+                                        Instant expires_after) const {
+  auto next = account::next_deadline(account, durations_.stop_reserve, ends_after);
+  if (const auto expiry_s = account::expires_next(account, whole_seconds(expires_after)))
+    next = std::min(next.value_or(to_instant(*expiry_s)), to_instant(*expiry_s));
+  return next;
 }
 
 }  // namespace nodus::metering

@@ -37,6 +37,8 @@ class Works {
   // When to look at an account that changed: stops that may be due already are looked for at once, and
   // account_judged() moves the deadline on.
   std::optional<Instant> first_look(const account::State& account, Instant now) const;
+  std::optional<Instant> next_look(const account::State& account, Instant ends_after,
+                                   Instant expires_after) const;
   static std::optional<Instant> first_look(const budget::State& budget, Instant now);
   Context context(Instant now) const {
     return {now, durations_.hold, durations_.stop_reserve, std::nullopt, false};

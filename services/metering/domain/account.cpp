@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libs/base/check.hpp"
+#include "services/metering/domain/lots.hpp"
 
 namespace nodus::metering::account {
 
@@ -33,6 +34,15 @@ void remove_live(State& state, Rate rate, MoneySecond from_s, Money hold) {
 void on(State& state, const CreditPosted& e) {
   state.org = e.org;
   state.credits += e.amount;
+  if (e.used) use_up(state, *e.used);
+  if (e.amount > Money()) add_lot(state, e);
+  if (e.amount < Money()) take_back(state, -e.amount);
+}
+
+void on(State& state, const CreditExpired& e) {
+  use_up(state, e.used);
+  state.credits -= e.amount;
+  drop_lot(state, e);
 }
 
 void on(State& state, const FirstPurchase&) {
@@ -141,13 +151,13 @@ std::optional<MoneySecond> exhausted_at(const State& state, int64_t era) {
 }
 
 std::optional<MoneySecond> stop_at(const State& state, Seconds stop_reserve) {
-  const auto end = ends_at(state);
+  const auto end = money_ends_at(state);
   if (!end) return std::nullopt;
   return *end - stop_reserve.count();
 }
 
 std::optional<Instant> next_deadline(const State& state, Seconds stop_reserve, Instant after) {
-  const auto end = ends_at(state);
+  const auto end = money_ends_at(state);
   if (!end) return std::nullopt;
   const Instant stop = to_instant(*end - stop_reserve.count());
   const Instant over = to_instant(*end) + Micros(1);

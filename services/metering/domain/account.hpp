@@ -33,6 +33,16 @@ struct CreditPosted {
   bool operator==(const CreditPosted&) const = default;
 };
 
+struct CreditExpired {  // the unused part of a Grant left the balance
+  OrgId org;
+  std::string id;  // of the Grant
+  Money amount;    // what left the balance; zero: all of it was used
+  MoneySecond at_s = 0;
+  Money used;    // by charges and lines at that instant
+  int step = 1;  // 2 and more: holds had kept this part of it until then
+  bool operator==(const CreditExpired&) const = default;
+};
+
 struct FirstPurchase {  // once an organization: the limit on its shared capacity is lifted
   OrgId org;
   std::string id;  // of the purchase
@@ -125,9 +135,9 @@ struct FundsChanged {  // refusals of this organization may be asked again
   bool operator==(const FundsChanged&) const = default;
 };
 
-using Event =
-    std::variant<CreditPosted, FirstPurchase, HoldPlaced, HoldFreed, AccrualStarted, AccrualFlattened,
-                 LinesFlattened, BalanceExhausted, AccrualEnded, RefusalNoted, FundsChanged>;
+using Event = std::variant<CreditPosted, CreditExpired, FirstPurchase, HoldPlaced, HoldFreed, AccrualStarted,
+                           AccrualFlattened, LinesFlattened, BalanceExhausted, AccrualEnded, RefusalNoted,
+                           FundsChanged>;
 
 // ---- state
 
@@ -138,9 +148,18 @@ struct Exhaustion {
   bool operator==(const Exhaustion&) const = default;
 };
 
+struct Lot {       // see lots.hpp
+  std::string id;  // of a Grant that expires; else empty
+  int priority = kDefaultPriority;
+  std::optional<MoneySecond> expires_s;
+  Money left;
+  int steps = 0;  // in which it expired so far
+  bool operator==(const Lot&) const = default;
+};
+
 struct State {
   OrgId org;
-  Money credits;      // Σ posted credits
+  Money credits;      // Σ posted credits, less what expired
   Money charged;      // Σ posted charges
   Money pending;      // Σ of lines that ended (cap, exhaustion) and are not posted yet
   Money held_funded;  // Σ holds of funded starts without a slot: set aside, running starts cannot eat them
@@ -152,6 +171,8 @@ struct State {
   int64_t era = 0;
   std::vector<Exhaustion> exhaustions;
   std::optional<Money> smallest_refused;  // the smallest hold refused since the last FundsChanged
+  std::vector<Lot> lots;                  // in the order in which they are used
+  Money used_up;                          // what was taken from lots so far
   bool purchased = false;                 // FirstPurchase was told
   bool operator==(const State&) const = default;
 };
@@ -165,7 +186,8 @@ Money balance(const State& state);
 Money accrued(const State& state, MoneySecond at_s);
 // What a new start may hold at `at`; may be negative.
 Money available(const State& state, MoneySecond at_s);
-// The last second that the live lines can pay; nullopt: they can go on for ever.
+// The last second that the live lines can pay, unless a Grant expires before it (lots.hpp, money_ends_at);
+// nullopt: they can go on for ever.
 std::optional<MoneySecond> ends_at(const State& state);
 // Where the lines of an era ended; nullopt: the era is the present one.
 std::optional<MoneySecond> exhausted_at(const State& state, int64_t era);

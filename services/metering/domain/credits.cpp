@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "services/metering/domain/lots.hpp"
+
 namespace nodus::metering {
 
 namespace {
@@ -36,6 +38,18 @@ Result<void> judge(const PostCredit& c, Instant now) {
   return {};
 }
 
+// Grants that are used up by now do not count.
+Result<void> judge_room(account::State state, const account::CreditPosted& credit) {
+  if (!credit.expires_s) return {};
+  account::use_up(state, *credit.used);
+  const auto expiring =
+      std::ranges::count_if(state.lots, [](const account::Lot& l) { return !!l.expires_s; });
+  if (std::cmp_less(expiring, account::kMaxExpiring)) return {};
+  return fail(Code::kConflict, "TooManyGrants",
+              "The organization has " + std::to_string(account::kMaxExpiring) +
+                  " Grants that expire; give one that does not, or wait until one is used up.");
+}
+
 Money magnitude(Money amount) {
   return std::max(amount, -amount);
 }
@@ -56,7 +70,8 @@ Result<std::vector<account::Event>> post_credit(const account::State& settled, c
   const MoneySecond now_s = to_money_second(now);
   account::CreditPosted credit{command.org,    command.id, command.kind,      command.amount,
                                command.author, now,        command.expires_s, command.priority};
-  credit.used = settled.charged + settled.pending + account::accrued(settled, now_s);
+  credit.used = account::used_at(settled, now_s);
+  if (auto room = judge_room(settled, credit); !room) return std::unexpected(std::move(room.error()));
   const bool takes = command.kind == "Refund" || command.amount < Money();
   if (takes) {
     const Money wanted = magnitude(command.amount);

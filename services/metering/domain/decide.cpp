@@ -4,6 +4,7 @@
 
 #include "libs/base/check.hpp"
 #include "services/metering/domain/credits.hpp"
+#include "services/metering/domain/lots.hpp"
 
 namespace nodus::metering {
 
@@ -20,8 +21,8 @@ Owner owner_of(const SlotRef& slot) {
 // The balance ended before at_s: the lines end where it did. Deterministic in the facts, however late the
 // deadline that says so.
 void settle_balance(Draft& draft, const OrgId& org, MoneySecond at_s, const Context& context) {
-  const auto end = account::ends_at(draft.account);
-  if (end && *end < at_s && !context.brake) draft.emit(account::BalanceExhausted{org, *end});
+  draft.account.org = org;
+  while (auto end = account::next_end(draft.account, at_s, context.brake)) draft.emit(std::move(*end));
 }
 
 bool is_current(const Draft& draft, const SlotRef& slot) {
@@ -100,6 +101,9 @@ Result<void> on(Draft& draft, const JudgeOffer& command, const Context& context)
                 "Price version " + context.price->version + " has no price for machines of type " +
                     command.machine_type + "; publish one, then replay the offer.");
   const Rate rate = rate_of(*prices);
+  // What has expired funds nothing, though no deadline has said so yet.
+  if (account::next_expiry(draft.account, to_money_second(context.now)))
+    settle_balance(draft, slot.org, to_money_second(context.now), context);
   const Money hold = rate * context.hold.count();
   if (refused(draft, command, hold, context)) return {};
   draft.emit(charge::StartFunded{.slot = slot,

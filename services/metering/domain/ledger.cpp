@@ -26,7 +26,16 @@ LedgerEntry posted(const account::CreditPosted& e) {
 
 std::optional<LedgerEntry> entry_of(const account::Event& event) {
   if (const auto* credit = std::get_if<account::CreditPosted>(&event)) return posted(*credit);
-  return std::nullopt;
+  const auto* expired = std::get_if<account::CreditExpired>(&event);
+  if (expired == nullptr || expired->amount == Money()) return std::nullopt;
+  std::string ref = expired->id;
+  if (expired->step > 1) ref += " " + std::to_string(expired->step);  // an id has no blanks
+  return LedgerEntry{
+      expired->org,
+      "Expiry",
+      std::move(ref),
+      to_instant(expired->at_s),
+      {line(ledger::kCustomerCredit, expired->amount), line(ledger::kExpiredCredit, -expired->amount)}};
 }
 
 std::optional<LedgerEntry> entry_of(const charge::Event& event) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libs/base/check.hpp"
+#include "services/metering/domain/lots.hpp"
 
 namespace nodus::metering {
 
@@ -72,7 +73,7 @@ Standing standing(const Draft& draft) {
 namespace {
 
 // What ends next, and where. In this order when it is the same second.
-enum class Next { kMonth, kCap, kCutOff, kBudget, kBalance };
+enum class Next { kMonth, kExpiry, kCap, kCutOff, kBudget, kBalance };
 struct Step {
   Next next = Next::kMonth;
   MoneySecond at_s = 0;
@@ -91,13 +92,15 @@ std::optional<Step> next_end(const Draft& draft, MoneySecond at_s, Reach reach, 
     CHECK(end.has_value(), "era {} is not exhausted", draft.budget.account_era);
     return Step{Next::kCutOff, std::min(*end, budget_end.value_or(*end))};
   }
-  if (brake) return std::nullopt;
+  const auto expiry = account::next_expiry(draft.account, at_s);
+  if (brake) return expiry ? std::optional(Step{Next::kExpiry, expiry->at_s}) : std::nullopt;
   const auto balance_end = account::ends_at(draft.account);
   const auto cap = cap_of(draft);
   std::optional<Step> first;
   const auto sooner = [&](Next next, std::optional<MoneySecond> end, MoneySecond within) {
     if (end && *end <= within && (!first || *end < first->at_s)) first = Step{next, *end};
   };
+  if (expiry) sooner(Next::kExpiry, expiry->at_s, at_s);
   sooner(Next::kCap, cap, at_s);
   sooner(Next::kBudget, budget_end, reach == Reach::kDue ? at_s : at_s - 1);
   sooner(Next::kBalance, balance_end, at_s - 1);
@@ -168,6 +171,9 @@ void settle(Draft& draft, const Owner& owner, MoneySecond at_s, Reach reach, boo
       case Next::kMonth:
         draft.emit(budget::MonthBegan{owner.org, owner.project, step->at_s});
         recover(draft, owner, step->at_s);
+        break;
+      case Next::kExpiry:
+        draft.emit(*account::next_expiry(draft.account, step->at_s));
         break;
       case Next::kCap:
         reach_cap(draft, step->at_s);

@@ -98,6 +98,37 @@ TEST_F(Credits, NothingTakesWhatIsSpentOrHeld) {
   EXPECT_TRUE(world_.audited());
 }
 
+TEST_F(Credits, WhatAGrantHasLeftLeavesAtItsInstant) {
+  post(credit("Purchase", "1.00", "p1"));
+  auto grant = credit("Grant", "0.000000001000", "g1");
+  grant.expires_s = kT0 + 60;
+  EXPECT_EQ(post(grant), "done");
+  EXPECT_EQ(post(grant), "repeated");
+  grant.expires_s = kT0 + 61;
+  EXPECT_EQ(post(grant), "CreditIdReused");
+  EXPECT_EQ(world_.count("SELECT due_us / 1000000 FROM balance_deadlines") - kT0, 60);
+  world_.consume();
+  world_.scheduler.offer("u1", 1);
+  world_.scheduler.reserve("u1", 1, 10);
+  world_.await_all();
+  world_.at(40);
+  EXPECT_THAT(answer_balance(deps_, asked({})).body, HasSubstr(R"("left":"0.000000000730")"));
+  world_.at(59.9);
+  world_.run_deadlines();
+  EXPECT_EQ(world_.count("SELECT count(*) FROM postings WHERE kind = 'Expiry'"), 0);
+  world_.at(60);
+  world_.run_deadlines();
+  EXPECT_EQ(world_.text("SELECT ref || ' ' || amount FROM postings WHERE kind = 'Expiry'"),
+            "g1 -0.000000000550");
+  EXPECT_THAT(answer_credits(deps_, asked({})).body, HasSubstr(R"("expired":"0.000000000550")"));
+  world_.scheduler.release("u1", 1, 10, 11, 69, 70);
+  world_.await_all();
+  EXPECT_EQ(balance(), "0.999999999910");
+  EXPECT_EQ(world_.text("SELECT sum(amount) FROM ledger_lines WHERE account = 'ExpiredCredit'"),
+            "-0.000000000550");
+  EXPECT_TRUE(world_.audited());
+}
+
 TEST_F(Credits, RefusesWhatMakesNoSense) {
   for (auto [kind, amount] : std::vector<std::pair<std::string, std::string>>{
            {"Gift", "1.00"}, {"Grant", "0"}, {"Grant", "-1.00"}, {"Refund", "-1.00"}, {"Adjustment", "0.00"}})

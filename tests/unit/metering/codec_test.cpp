@@ -57,6 +57,7 @@ TEST(Codec, AccountEventsSurvive) {
       account::CreditPosted{org, "g1", "Grant", kHold, "me", at(1)},
       account::CreditPosted{org, "g2", "Refund", -kHold, "me", at(1), 77, 3, Money::from_pico(4),
                             Money::from_pico(5)},
+      account::CreditExpired{org, "g1", kHold, 77, Money::from_pico(9), 2},
       account::FirstPurchase{org, "p1", at(1)},
       account::HoldPlaced{org, uid, 3, kRate, kHold},
       account::HoldFreed{org, uid, 3, kHold},

@@ -63,6 +63,9 @@ struct Words {
     return fmt::format("Credit {}", pico(e.amount)) +
            (e.uncovered == Money() ? "" : fmt::format(" uncovered {}", pico(e.uncovered)));
   }
+  std::string operator()(const account::CreditExpired& e) const {
+    return fmt::format("Expired {} {} at {}", e.id, pico(e.amount), rel(e.at_s));
+  }
   std::string operator()(const account::FirstPurchase&) const { return "FirstPurchase"; }
   std::string operator()(const account::HoldPlaced& e) const { return fmt::format("Hold {}", pico(e.hold)); }
   std::string operator()(const account::HoldFreed& e) const {

@@ -59,6 +59,17 @@ Encoded to_proto(const account::CreditPosted& e) {
   return encoded(m);
 }
 
+Encoded to_proto(const account::CreditExpired& e) {
+  pb::CreditExpired m;
+  m.set_org(e.org.str());
+  m.set_id(e.id);
+  m.set_amount_usd(e.amount.to_decimal());
+  m.set_at_s(e.at_s);
+  m.set_used_usd(e.used.to_decimal());
+  m.set_step(e.step);
+  return encoded(m);
+}
+
 Encoded to_proto(const account::FirstPurchase& e) {
   pb::FirstPurchase m;
   m.set_org(e.org.str());
@@ -147,6 +158,11 @@ account::Event from_proto(const pb::CreditPosted& m, FieldReader& in) {
   return e;
 }
 
+account::Event from_proto(const pb::CreditExpired& m, FieldReader& in) {
+  return account::CreditExpired{OrgId(m.org()),         m.id(),  in.money(m.amount_usd()), m.at_s(),
+                                in.money(m.used_usd()), m.step()};
+}
+
 account::Event from_proto(const pb::FirstPurchase& m, FieldReader&) {
   return account::FirstPurchase{OrgId(m.org()), m.id(), from_micros(m.at_us())};
 }
@@ -221,6 +237,7 @@ Encoded encode(const account::Event& event) {
 Result<account::Event> decode_account(std::string_view type, const std::string& payload) {
   const auto is = [&](const auto* descriptor) { return type == descriptor->full_name(); };
   if (is(pb::CreditPosted::descriptor())) return decoded<pb::CreditPosted>(payload);
+  if (is(pb::CreditExpired::descriptor())) return decoded<pb::CreditExpired>(payload);
   if (is(pb::FirstPurchase::descriptor())) return decoded<pb::FirstPurchase>(payload);
   if (is(pb::HoldPlaced::descriptor())) return decoded<pb::HoldPlaced>(payload);
   if (is(pb::HoldFreed::descriptor())) return decoded<pb::HoldFreed>(payload);

@@ -94,6 +94,15 @@ std::string encode_state(const account::State& state) {
     entry->set_starts(exhaustion.starts);
   }
   to.set_purchased(state.purchased);
+  for (const auto& lot : state.lots) {
+    auto* entry = to.add_lots();
+    entry->set_id(lot.id);
+    entry->set_priority(lot.priority);
+    if (lot.expires_s) entry->set_expires_s(*lot.expires_s);
+    entry->set_left_usd(lot.left.to_decimal());
+    entry->set_steps(lot.steps);
+  }
+  to.set_used_up_usd(state.used_up.to_decimal());
   if (state.smallest_refused) to.set_smallest_refused_usd(state.smallest_refused->to_decimal());
   return to.SerializeAsString();
 }
@@ -116,6 +125,15 @@ Result<account::State> decode_account_state(const std::string& bytes) {
   for (const auto& entry : from->exhaustions())
     state.exhaustions.push_back({entry.era(), entry.at_s(), entry.starts()});
   state.purchased = from->purchased();
+  for (const auto& entry : from->lots()) {
+    account::Lot lot{entry.id(), entry.priority(), std::nullopt, in.money(entry.left_usd()), entry.steps()};
+    if (entry.has_expires_s()) lot.expires_s = entry.expires_s();
+    state.lots.push_back(std::move(lot));
+  }
+  if (from->has_used_up_usd())
+    state.used_up = in.money(from->used_up_usd());
+  else if (state.credits > Money())  // all credits of such a release were alike
+    state.lots.push_back({"", account::kDefaultPriority, std::nullopt, state.credits, 0});
   if (from->has_smallest_refused_usd()) state.smallest_refused = in.money(from->smallest_refused_usd());
   return in.finish(std::move(state));
 }

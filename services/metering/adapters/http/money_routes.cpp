@@ -38,7 +38,10 @@ Result<CreditPage> read_credits(pg::Pool& pool, const OrgId& org, const std::str
       return fail(Code::kBadRequest, "ContinueInvalid",
                   "\"continue\" is not one that a list gave; leave it out.");
     const auto rows = tx.exec_params(
-        "SELECT id, kind, amount, uncovered, priority, expires_s, author, at_us FROM credits WHERE org = $1"
+        "SELECT id, kind, amount, uncovered, priority, expires_s, author, at_us,"
+        " (SELECT coalesce(sum(-p.amount), 0)::numeric(38,12) FROM postings p WHERE p.org = $1"
+        " AND p.kind = 'Expiry' AND (p.ref = id OR starts_with(p.ref, id || ' ')))"
+        " FROM credits WHERE org = $1"
         " AND ($2 = '' OR (at_us, id) > (SELECT at_us, id FROM credits WHERE org = $1 AND id = $2))"
         " ORDER BY at_us, id LIMIT $3",
         org.str(), after, limit + 1);
@@ -56,6 +59,7 @@ Result<CreditPage> read_credits(pg::Pool& pool, const OrgId& org, const std::str
       if (money_of(row[3]) != Money()) item["uncovered"] = money_of(row[3]).to_decimal();
       if (item.at("kind") == "Grant") item["priority"] = row[4].as<int>();
       if (const auto expires = optional_of(row[5])) item["expiresAt"] = to_rfc3339(to_instant(*expires));
+      if (money_of(row[8]) != Money()) item["expired"] = money_of(row[8]).to_decimal();
       page.items.push_back(std::move(item));
     }
     return page;
@@ -121,6 +125,13 @@ http::Response answer_balance(const MoneyDeps& deps, const http::Request& reques
   body["held"] = funds.held.to_decimal();
   body["available"] = funds.available.to_decimal();
   body["ratePerSecond"] = funds.rate.to_decimal();
+  json::array expiring;
+  for (const auto& lot : funds.expiring)
+    expiring.push_back(json::object{{"id", lot.id},
+                                    {"left", lot.left.to_decimal()},
+                                    {"priority", lot.priority},
+                                    {"expiresAt", to_rfc3339(to_instant(*lot.expires_s))}});
+  if (!expiring.empty()) body["expiring"] = std::move(expiring);
   if (funds.ends_s) body["endsAt"] = to_rfc3339(to_instant(*funds.ends_s));
   return answer(body);
 }

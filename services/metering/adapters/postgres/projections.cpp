@@ -23,6 +23,11 @@ void post_credit(pqxx::work& tx, const account::CreditPosted& credit) {
       credit.priority, credit.expires_s, credit.author, to_micros(credit.at));
 }
 
+void post_expiry(pqxx::work& tx, const LedgerEntry& entry) {
+  tx.exec_params("INSERT INTO postings (org, kind, ref, amount, at_us) VALUES ($1, 'Expiry', $2, $3, $4)",
+                 entry.org.str(), entry.ref, balance_change(entry).to_decimal(), to_micros(entry.at));
+}
+
 // The entries of events that were just appended to `stream`.
 template <class Event>
 void stage_entries(eventlog::Unit& unit, const std::string& stream, std::span<const Event> events) {
@@ -77,6 +82,9 @@ void PostgresProjections::account_changed(eventlog::Unit& unit, const account::S
       unit.project([e = *ended, era = era++](pqxx::work& tx) { write_exhaustion(tx, e, era); });
     if (const auto* credit = std::get_if<account::CreditPosted>(&event))
       unit.project([c = *credit](pqxx::work& tx) { post_credit(tx, c); });
+    const bool expired = std::holds_alternative<account::CreditExpired>(event);
+    if (auto entry = entry_of(event); entry && expired)
+      unit.project([entry = std::move(*entry)](pqxx::work& tx) { post_expiry(tx, entry); });
   }
   unit.stage(AccountNote{after});
   stage_entries(unit, account_stream(after.org), events);
