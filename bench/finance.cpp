@@ -48,7 +48,7 @@ class Bench {
                       " 'Running', {4} + day * 86400 + n * 7919 % 86000, {4} + day * 86400 + n * 7919 % "
                       "86000 + 10, 0.0000058,"
                       " 0.000058, false, 'Charged' FROM (SELECT n, n * 31 % 30 AS day FROM "
-                      "generate_series({0}, {1} - 1) n) g",
+                      "generate_series({0}::bigint, {1} - 1) n) g",
                       filled_, filled_ + kStep, kSandboxes, kProjects, begin_of(kMonth)));
     sql("TRUNCATE bill_days; INSERT INTO bill_days (org, day, project, kind, reason, seconds, amount, lines)"
         " SELECT org, (from_s / 86400)::integer, project, kind, reason, sum(to_s - from_s), sum(amount), "
