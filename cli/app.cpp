@@ -27,23 +27,11 @@ struct Flags {
   CopyFlags copy;
   ShellFlags shell;
   BillFlags bill;
+  BudgetFlags budget;
   bool waits = true, quiet = false, dry_run = false, ignore_missing = false;
 };
 
 using Action = std::function<int(Api&)>;
-
-// "Usage: nodus exec NAME -- COMMAND... [flags]", then the flags, then examples.
-class HelpText : public CLI::Formatter {
- public:
-  std::string make_usage(const CLI::App* app, std::string name) const override {
-    std::string usage = "Usage: " + (name.starts_with("nodus") ? name : "nodus " + name);
-    for (const CLI::Option* option :
-         app->get_options([](const CLI::Option* o) { return o->get_positional(); }))
-      usage += " " + option->get_option_text();
-    return "\n" + usage + " [flags]\n";
-  }
-  std::string make_positionals(const CLI::App*) const override { return ""; }
-};
 
 class Grammar {
  public:
@@ -116,7 +104,8 @@ class Grammar {
     apply_command->add_flag("--dry-run", flags_.dry_run, "Have the server check it, and make nothing");
     output(*apply_command, flags_.output, {"json", "yaml", "name"});
 
-    auto* create = app_.add_subcommand("create", "Create a Sandbox, or connect to the one of that name");
+    auto* create =
+        app_.add_subcommand("create", "Create a Sandbox or a Budget, or connect to the one of that name");
     create->require_subcommand(1);
     auto* sandbox = create->add_subcommand("sandbox", "Create a Sandbox, or connect to the one of that name");
     sandbox->alias("sb")->alias("sandboxes");
@@ -129,6 +118,11 @@ class Grammar {
       action_ = [this](Api& api) {
         return create_sandbox(api, flags_.create, flags_.output, flags_.dry_run);
       };
+    });
+    auto* budget = add_budget(*create, flags_.budget);
+    output(*budget, flags_.output, {"json", "yaml", "name"});
+    budget->callback([this] {
+      action_ = [this](Api& api) { return create_budget(api, flags_.budget, flags_.output, flags_.dry_run); };
     });
   }
 
@@ -225,7 +219,7 @@ class Grammar {
         "  nodus get sandboxes -l team=web -w",
         [this](Api& api) { return get(api, flags_.get); });
     got->add_option("WHAT", flags_.get.words,
-                    "sandboxes (sb), processes (proc), events (ev), invoices, or some by name")
+                    "sandboxes (sb), processes (proc), events (ev), budgets, invoices, or some by name")
         ->required()
         ->option_text("WHAT...");
     got->add_option("-l,--selector", flags_.get.selector, "Only those with such labels, as app=web,tier!=db")

@@ -7,6 +7,10 @@
 #include "cli/api.hpp"
 #include "cli/manifest.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace nodus::cli {
 
 struct ApplyFlags {
@@ -16,6 +20,16 @@ struct ApplyFlags {
 };
 int apply(Api& api, const ApplyFlags& flags);
 int create_sandbox(Api& api, const CreateFlags& flags, const std::string& output, bool dry_run);
+
+struct BudgetFlags {
+  std::string name, limit, period;
+  std::vector<int> thresholds;
+};
+CLI::App* add_budget(CLI::App& create, BudgetFlags& flags);  // the command line of create budget
+int create_budget(Api& api, const BudgetFlags& flags, const std::string& output, bool dry_run);
+// Makes the Budget that a manifest describes; `replace`: or gives the one of its name this spec.
+int send_budget(Api& api, const boost::json::object& manifest, const std::string& output, bool dry_run,
+                bool replace);
 
 struct GetFlags {
   std::vector<std::string> words;  // "sandboxes", "sb/hello", …

@@ -165,6 +165,21 @@ void describe_process(Sheet& sheet, const json::value& o, Instant now) {
   sheet.line("Ended", ago(o, "status.endedAt", now));
 }
 
+void describe_budget(Sheet& sheet, const json::value& o, Instant now) {
+  const auto text = [&](std::string_view path) { return text_at(o, path); };
+  sheet.line("Name", text("metadata.name"));
+  sheet.line("Project", text("metadata.namespace"));
+  sheet.line("Created", ago(o, "metadata.creationTimestamp", now));
+  sheet.line("Period", text("spec.period"));
+  sheet.line("Limit", format_cost(text("spec.limitUSD")));
+  sheet.line("Spent", format_cost(text("status.spentUSD")));
+  sheet.line("Held", format_cost(text("status.heldUSD")));
+  sheet.line("Remaining", format_cost(text("status.remainingUSD")));
+  sheet.line("Exhausted", ago(o, "status.exhaustedAt", now));
+  sheet.line("Resets", ago(o, "status.resetsAt", now));
+  sheet.line("Thresholds", text("spec.thresholdsPercent"));
+}
+
 }  // namespace
 
 int describe(Api& api, const std::vector<std::string>& words) {
@@ -185,7 +200,10 @@ int describe(Api& api, const std::vector<std::string>& words) {
     warn_before_its_end(console, answer->body);
     const Instant now = console.clock->now();
     Sheet sheet(console.out);
-    if (target.kind == Kind::kEvent) {
+    if (target.kind == Kind::kBudget) {
+      describe_budget(sheet, answer->body, now);
+      describe_conditions(sheet, answer->body, now);
+    } else if (target.kind == Kind::kEvent) {
       console.out << to_yaml(answer->body);
     } else if (target.kind == Kind::kProcess) {
       describe_process(sheet, answer->body, now);

@@ -70,7 +70,8 @@ void print_document(Console& console, const json::value& value, const std::strin
 json::value list_of(Kind kind, const std::string& version, std::vector<json::value> items) {
   const char* name = kind == Kind::kSandbox   ? "SandboxList"
                      : kind == Kind::kProcess ? "ProcessList"
-                                              : "EventList";
+                     : kind == Kind::kEvent   ? "EventList"
+                                              : "BudgetList";
   return {{"apiVersion", kind == Kind::kEvent ? "v1" : "nodus.dev/v1"},
           {"kind", name},
           {"metadata", {{"resourceVersion", version}}},
@@ -152,11 +153,14 @@ int get_named(Api& api, const Selection& what, const GetFlags& flags) {
     return code;
   }
   // A table for each kind, in the order asked for.
-  for (const Kind kind : {Kind::kSandbox, Kind::kProcess, Kind::kEvent}) {
+  for (const Kind kind : {Kind::kSandbox, Kind::kProcess, Kind::kEvent, Kind::kBudget}) {
     std::vector<json::value> of_kind;
     for (const json::value& object : found) {
       const std::string name = text_at(object, "kind");
-      const Kind is = name == "Process" ? Kind::kProcess : name == "Event" ? Kind::kEvent : Kind::kSandbox;
+      const Kind is = name == "Process"  ? Kind::kProcess
+                      : name == "Event"  ? Kind::kEvent
+                      : name == "Budget" ? Kind::kBudget
+                                         : Kind::kSandbox;
       if (is == kind) of_kind.push_back(object);
     }
     Printer(console, kind, flags.output).show(of_kind);

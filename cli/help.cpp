@@ -17,6 +17,7 @@ Usage: nodus COMMAND [flags]
 Make and change
   apply -f FILE            create what manifests describe, or connect to it (-: standard input)
   create sandbox NAME      the same, from flags
+  create budget NAME       limit what the project spends (--limit 100.00)
   stop, start NAME...      save /workspace and stop paying for compute; start again
   delete NAME...           delete Sandboxes with their files; delete process/NAME cancels a command
 
@@ -27,7 +28,7 @@ Use
   logs process/NAME        what a command wrote (-f: and what it writes)
 
 Look
-  get sandboxes            also sb/NAME, processes, events; -o json|yaml|wide|name, -l, -w
+  get sandboxes            also sb/NAME, processes, events, budgets; -o json|yaml|wide|name, -l, -w
   describe sb/NAME         everything about one
   events [sb/NAME]         what happened
   wait NAME --for ...      until phase=Running, condition=Ready or delete

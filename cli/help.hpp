@@ -1,6 +1,8 @@
 // What `nodus --help` says, and completion for shells.
 #pragma once
 
+#include <CLI/CLI.hpp>
+
 #include <string>
 #include <vector>
 
@@ -11,6 +13,19 @@ class App;
 }
 
 namespace nodus::cli {
+
+// "Usage: nodus exec NAME -- COMMAND... [flags]", then the flags, then examples.
+class HelpText : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = "Usage: " + (name.starts_with("nodus") ? name : "nodus " + name);
+    for (const CLI::Option* option :
+         app->get_options([](const CLI::Option* o) { return o->get_positional(); }))
+      usage += " " + option->get_option_text();
+    return "\n" + usage + " [flags]\n";
+  }
+  std::string make_positionals(const CLI::App*) const override { return ""; }
+};
 
 // Of the whole program, with its commands by what people want to do.
 std::string overview();

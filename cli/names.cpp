@@ -12,6 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 3> kSandbox{"sb", "sandbox", "sandboxes"};
 constexpr std::array<std::string_view, 3> kProcess{"proc", "process", "processes"};
 constexpr std::array<std::string_view, 3> kEvent{"ev", "event", "events"};
+constexpr std::array<std::string_view, 3> kBudget{"bud", "budget", "budgets"};
 
 std::unexpected<Error> local(std::string message) {
   return fail(Code::kInvalid, "LocalFault", std::move(message));
@@ -36,6 +37,7 @@ std::optional<Kind> kind_of(std::string_view word) {
   if (among(kSandbox, word)) return Kind::kSandbox;
   if (among(kProcess, word)) return Kind::kProcess;
   if (among(kEvent, word)) return Kind::kEvent;
+  if (among(kBudget, word)) return Kind::kBudget;
   return std::nullopt;
 }
 
@@ -84,10 +86,16 @@ std::optional<RemotePath> remote_path(const std::string& text) {
 }
 
 std::string singular(Kind kind) {
-  return kind == Kind::kSandbox ? "sandbox" : kind == Kind::kProcess ? "process" : "event";
+  return std::string(kind == Kind::kSandbox   ? "sandbox"
+                     : kind == Kind::kProcess ? "process"
+                     : kind == Kind::kEvent   ? "event"
+                                              : "budget");
 }
 std::string plural(Kind kind) {
-  return kind == Kind::kSandbox ? "sandboxes" : kind == Kind::kProcess ? "processes" : "events";
+  return std::string(kind == Kind::kSandbox   ? "sandboxes"
+                     : kind == Kind::kProcess ? "processes"
+                     : kind == Kind::kEvent   ? "events"
+                                              : "budgets");
 }
 
 Result<Selection> selection(const std::vector<std::string>& words) {
@@ -97,9 +105,10 @@ Result<Selection> selection(const std::vector<std::string>& words) {
   if (!words.empty() && !words.front().contains('/')) {
     kind = kind_of(words.front());
     if (!kind)
-      return local("\"" + words.front() +
-                   "\" is not a kind of object: sandboxes (sb), processes (proc) or events (ev); one is "
-                   "named as in sb/hello.");
+      return local(
+          "\"" + words.front() +
+          "\" is not a kind of object: sandboxes (sb), processes (proc), events (ev) or budgets; one is "
+          "named as in sb/hello.");
     out.kind = *kind;
     first = 1;
   }

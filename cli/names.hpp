@@ -20,7 +20,7 @@ struct RemotePath {
 };
 std::optional<RemotePath> remote_path(const std::string& text);
 
-enum class Kind { kSandbox, kProcess, kEvent };
+enum class Kind { kSandbox, kProcess, kEvent, kBudget };
 std::string singular(Kind kind);  // sandbox
 std::string plural(Kind kind);    // sandboxes, as in paths
 

@@ -214,6 +214,10 @@ std::vector<std::string> head_of(Kind kind, bool wide) {
     case Kind::kEvent:
       head = {"LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"};
       more = {"COUNT", "FIRST SEEN"};
+      break;
+    case Kind::kBudget:
+      head = {"NAME", "PERIOD", "LIMIT", "SPENT", "HELD", "REMAINING", "EXHAUSTED", "AGE"};
+      more = {"RESETS", "THRESHOLD"};
   }
   if (wide) head.insert(head.end(), more.begin(), more.end());
   return head;
@@ -267,6 +271,17 @@ std::vector<std::string> row_of(Kind kind, const json::value& o, bool wide, Inst
       row = {since(o, "lastTimestamp", now), text("type"), text("reason"),
              lower(text_at(o, "involvedObject.kind")) + "/" + text("involvedObject.name"), text("message")};
       more = {text("count"), since(o, "firstTimestamp", now)};
+      break;
+    case Kind::kBudget:
+      row = {text("metadata.name"),
+             text("spec.period"),
+             format_cost(text_at(o, "spec.limitUSD")),
+             format_cost(text_at(o, "status.spentUSD")),
+             format_cost(text_at(o, "status.heldUSD")),
+             format_cost(text_at(o, "status.remainingUSD")),
+             text("status.exhaustedAt"),
+             age_of(o, now)};
+      more = {text("status.resetsAt"), text("status.thresholdReachedPercent")};
   }
   if (wide) row.insert(row.end(), more.begin(), more.end());
   return row;

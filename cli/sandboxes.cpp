@@ -30,6 +30,7 @@ void print_object(Console& console, const json::value& value, const std::string&
 }
 
 int send_manifest(Api& api, const json::object& manifest, const std::string& output, bool dry_run) {
+  if (text_at(manifest, "kind") == "Budget") return send_budget(api, manifest, output, dry_run, true);
   const auto made =
       api.json("POST", dry_run ? "/sandboxes?dryRun=All" : "/sandboxes", json::serialize(manifest));
   if (!made) return report(api.console(), made.error());
@@ -76,7 +77,7 @@ int apply(Api& api, const ApplyFlags& flags) {
   }
   int code = kOk;
   for (json::object& manifest : manifests) {
-    fill_in_image(manifest);
+    if (text_at(manifest, "kind") != "Budget") fill_in_image(manifest);
     if (const int sent = send_manifest(api, manifest, flags.output, flags.dry_run); sent != kOk) code = sent;
     if (code == kUnreachable) break;
   }
@@ -152,6 +153,7 @@ int remove(Api& api, const std::vector<std::string>& words, bool wait, bool miss
   return change_all(api, words, wait, [&](const Target& target, Waiting& waiting) {
     if (target.kind == Kind::kEvent) return only_sandboxes(api, target);
     const auto answer = api.json("DELETE", target.path());
+    if (answer && target.kind == Kind::kBudget) return kOk;
     // A repeat that finds nothing means that the first one, whose answer was lost, was heard.
     const bool gone =
         !answer && answer.error().code == Code::kNotFound && (api.attempts() > 1 || missing_is_fine);

@@ -877,6 +877,25 @@ CREATE TABLE metering.billing_periods (
 
 ALTER TABLE metering.billing_periods OWNER TO metering;
 
+CREATE TABLE metering.brake_changes (
+    id bigint NOT NULL,
+    engaged boolean NOT NULL,
+    reason text NOT NULL,
+    author text NOT NULL,
+    at_us bigint NOT NULL
+);
+
+ALTER TABLE metering.brake_changes OWNER TO metering;
+
+ALTER TABLE metering.brake_changes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME metering.brake_changes_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE metering.budget_deadlines (
     project text NOT NULL COLLATE pg_catalog."C",
     org text NOT NULL COLLATE pg_catalog."C",
@@ -1222,6 +1241,9 @@ ALTER TABLE ONLY metering.bill_lines
 
 ALTER TABLE ONLY metering.billing_periods
     ADD CONSTRAINT billing_periods_pkey PRIMARY KEY (org);
+
+ALTER TABLE ONLY metering.brake_changes
+    ADD CONSTRAINT brake_changes_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY metering.budget_deadlines
     ADD CONSTRAINT budget_deadlines_pkey PRIMARY KEY (project);

@@ -80,12 +80,35 @@ void add_ledger(CLI::App& app, AdminAction& chosen) {
       [=, &chosen] { chosen = [expected](const Config& c) { return run_verify(c, *expected); }; });
 }
 
+void add_brake(CLI::App& app, AdminAction& chosen) {
+  auto reason = std::make_shared<std::string>();
+  auto author = std::make_shared<std::string>("operator");
+  auto* brake = app.add_subcommand("brake", "suspend the stops for money, platform-wide");
+  auto* on = brake->add_subcommand("on", "no money ends, no Sandbox is stopped for it");
+  auto* off = brake->add_subcommand("off", "stops go on: what ended meanwhile is stopped");
+  auto* show = brake->add_subcommand("show", "its latest changes");
+  for (auto* change : {on, off}) {
+    change->add_option("--reason", *reason, "why; it is kept")->required();
+    change->add_option("--author", *author, "who (operator)");
+  }
+  brake->require_subcommand(1);
+  brake->callback([=, &chosen] {
+    if (*show)
+      chosen = show_brake;
+    else
+      chosen = [=, engaged = static_cast<bool>(*on)](const Config& c) {
+        return change_brake(c, engaged, *reason, *author);
+      };
+  });
+}
+
 }  // namespace
 
 void admin_commands(CLI::App& app, AdminAction& chosen) {
   add_prices(app, chosen);
   add_credits(app, chosen);
   add_ledger(app, chosen);
+  add_brake(app, chosen);
 }
 
 }  // namespace nodus::metering

@@ -17,6 +17,10 @@ struct CreditRequest {  // as typed
 int post_credit_of(const Config& config, const CreditRequest& request);
 int list_credits(const Config& config, const std::string& org);
 
+// Each change is a row with its reason; services heed it within a second.
+int change_brake(const Config& config, bool on, const std::string& reason, const std::string& author);
+int show_brake(const Config& config);
+
 int run_rebuild(const Config& config);
 int run_seal(const Config& config);
 int run_verify(const Config& config, const std::string& expected);

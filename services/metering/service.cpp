@@ -5,6 +5,7 @@
 #include "libs/telemetry/log.hpp"
 #include "libs/telemetry/metrics.hpp"
 #include "services/metering/adapters/http/bill_route.hpp"
+#include "services/metering/adapters/http/budget_route.hpp"
 #include "services/metering/adapters/http/export_route.hpp"
 #include "services/metering/adapters/http/invoice_routes.hpp"
 #include "services/metering/adapters/http/money_routes.hpp"
@@ -66,6 +67,9 @@ int serve(const Config& config) {
                                            "How far behind the scheduler's facts may be",
                                            [&] { return seconds(clock.now() - watermark.at()); });
 
+  const auto brake = metrics::gauge_callback("nodus_metering_brake", "1 while stops for money are suspended",
+                                             [&] { return deadlines.braked() ? 1.0 : 0.0; });
+
   http::Server server(config.http);
   const BillDeps bill{clock, pool, config.identity_secret, config.invoice_issuer};
   bill_routes(server, bill);
@@ -74,6 +78,8 @@ int serve(const Config& config) {
   const MoneyDeps money{
       clock, pool, **events, works, config.durations, config.identity_secret, config.stripe_secret};
   money_routes(server, money);
+  const BudgetDeps budgets{clock, **events, works, config.identity_secret};
+  budget_routes(server, budgets);
   server.health_routes([&] {
     return pool.with_tx([](pqxx::work& tx) -> Result<void> {
       tx.exec1("SELECT 1");
@@ -81,6 +87,9 @@ int serve(const Config& config) {
     });
   });
   if (auto started = server.start(); !started) return complain(started.error(), kMissing);
+  const auto held = rows.brake();  // before the first fact is judged
+  if (!held) return complain(held.error(), kMissing);
+  works.set_brake(held->on);
   auto consumer = consume(config, clock, **events, pool, works, watermark);
   deadlines.start();
   Sealer sealer(clock, pool);

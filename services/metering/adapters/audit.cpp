@@ -76,6 +76,9 @@ constexpr Question kQuestions[] = {
     {"no interval is negative, and each start has one end",
      "SELECT sandbox_uid || '/' || start FROM bill_lines WHERE to_s <= from_s UNION ALL"
      " SELECT s.sandbox_uid || '/' || s.start FROM starts s JOIN bill_lines l USING (sandbox_uid, start)"},
+    {"the brake on stops for money is off",
+     "SELECT reason FROM (SELECT engaged, reason FROM brake_changes ORDER BY id DESC LIMIT 1) b WHERE "
+     "engaged"},
     {"spend of a project: rates, holds and counts of the starts",
      "SELECT p.project FROM project_spend p LEFT JOIN (SELECT project,"
      " sum(rate) FILTER (WHERE open) AS rate, sum(rate * from_s) FILTER (WHERE open) AS base,"

@@ -35,6 +35,7 @@ Millis Deadlines::step() {
     return options_.poll;
   }
   if (*more) return kShortestWait;
+  if (braked_) return options_.poll;
   const auto next = rows_.earliest().value_or(std::nullopt);
   if (!next) return options_.poll;
   return std::clamp(std::chrono::ceil<Millis>(*next - clock_.now()), kShortestWait, options_.poll);
@@ -47,7 +48,18 @@ Instant Deadlines::horizon() const {
   return std::min(now, std::max(watermark_.at(), now - options_.bus_patience));
 }
 
+Result<void> Deadlines::heed_brake() {
+  const auto brake = rows_.brake();
+  if (!brake) return std::unexpected(brake.error());
+  works_.set_brake(brake->on);
+  if (braked_.exchange(brake->on) != brake->on)
+    log::warn("metering.brake", {{"on", brake->on}, {"reason", brake->reason}});
+  return {};
+}
+
 Result<bool> Deadlines::run_due() {
+  if (auto heeded = heed_brake(); !heeded) return std::unexpected(std::move(heeded.error()));
+  if (braked_) return false;
   const Instant due = horizon();
   // One organization's failure does not keep the others waiting; the first error is told at the end.
   std::optional<Error> failed;

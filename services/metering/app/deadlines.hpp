@@ -35,9 +35,11 @@ class Deadlines {
   void wake() { loop_.nudge(); }  // an account changed; never blocks
   // One turn, on the caller's thread (start() does this for ever). True: there may be more at once.
   Result<bool> run_due();
+  bool braked() const { return braked_.load(); }
 
  private:
   Millis step();
+  Result<void> heed_brake();
   Instant horizon() const;
   Result<void> run_all(const std::vector<eventlog::Work>& works);
   Result<void> judge(const std::vector<SlotRef>& slots, Instant at);
@@ -51,6 +53,7 @@ class Deadlines {
   const Watermark& watermark_;
   const DeadlineOptions options_;
   const Instant began_;
+  std::atomic<bool> braked_{false};
 
   deadlines::Loop loop_;
 };

@@ -47,6 +47,11 @@ class Projections {
   virtual void cap_judged(eventlog::Unit& unit, const SandboxUid& uid, Instant at) = 0;
 };
 
+struct Brake {  // of the platform: an operator suspended the stops for money
+  bool on = false;
+  std::string reason;
+};
+
 // Rows that deadlines are found by.
 class DeadlineRows {
  public:
@@ -60,6 +65,7 @@ class DeadlineRows {
   // Open starts of a project, by uid, whose line ended with a Budget: not told of it, or not stopping yet.
   virtual Result<std::vector<SlotRef>> over_budget(const ProjectKey& project, const SandboxUid& after,
                                                    int limit) = 0;
+  virtual Result<Brake> brake() = 0;
   virtual Result<std::optional<Instant>> earliest() = 0;
 };
 

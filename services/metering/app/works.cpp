@@ -52,13 +52,13 @@ eventlog::Work Works::on_account(AccountCommand command) {
           }};
 }
 
-eventlog::Work Works::on_budget(BudgetCommand command) {
+eventlog::Work Works::on_budget(BudgetCommand command, bool keeps) {
   const auto project = project_of(command);
   return {.key = "",
           .input_hash = "",
           .streams = {account_stream(project.org), budget_stream(project.project)},
-          .decide = [this, command = std::move(command)](eventlog::Unit& unit) {
-            return decide_budget(unit, command);
+          .decide = [this, keeps, command = std::move(command)](eventlog::Unit& unit) {
+            return decide_budget(unit, command, keeps);
           }};
 }
 
@@ -126,7 +126,7 @@ Result<std::string> Works::decide_start(eventlog::Unit& unit, const Command& com
   return "";
 }
 
-Result<std::string> Works::decide_budget(eventlog::Unit& unit, const BudgetCommand& command) {
+Result<std::string> Works::decide_budget(eventlog::Unit& unit, const BudgetCommand& command, bool keeps) {
   const auto project = project_of(command);
   const auto account = eventlog::load<Accounts, Accounts>(unit, account_stream(project.org));
   if (!account) return std::unexpected(account.error());
@@ -135,8 +135,10 @@ Result<std::string> Works::decide_budget(eventlog::Unit& unit, const BudgetComma
   const auto with = context(clock_.now());
   const auto events = decide(*account, *budget, command, with);
   if (!events) return std::unexpected(events.error());
-  append(unit, project.org, *account, events->account, with.now);
-  append(unit, project, *budget, events->budget, with.now);
+  if (keeps) {
+    append(unit, project.org, *account, events->account, with.now);
+    append(unit, project, *budget, events->budget, with.now);
+  }
   return events->budget.empty() ? "repeated" : "done";
 }
 

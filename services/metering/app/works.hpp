@@ -1,6 +1,8 @@
 // The use cases: each command as a Work over charge/<uid>, budget/<project> and account/<org>.
 #pragma once
 
+#include <atomic>
+
 #include "libs/base/clock.hpp"
 #include "services/metering/app/ports.hpp"
 
@@ -19,17 +21,21 @@ class Works {
 
   eventlog::Work on_start(Command command);
   eventlog::Work on_account(AccountCommand command);
-  eventlog::Work on_budget(BudgetCommand command);
+  // `keeps`: false decides and checks all, and changes nothing.
+  eventlog::Work on_budget(BudgetCommand command, bool keeps = true);
   // The account was looked at as of `seen` (its version), by what is known up to `at`: if nothing changed
   // since, its deadline moves on.
   eventlog::Work account_judged(const OrgId& org, int64_t seen, Instant at);
 
+  // While it is on, no money ends and no stop is ordered. The thread of the deadlines keeps it as the row
+  // says.
+  void set_brake(bool on) { brake_.store(on); }
   eventlog::Work budget_judged(const ProjectKey& project, int64_t seen, Instant at);
 
  private:
   Result<std::string> decide_start(eventlog::Unit& unit, const Command& command);
   Result<std::string> decide_account(eventlog::Unit& unit, AccountCommand command);
-  Result<std::string> decide_budget(eventlog::Unit& unit, const BudgetCommand& command);
+  Result<std::string> decide_budget(eventlog::Unit& unit, const BudgetCommand& command, bool keeps);
   void append(eventlog::Unit& unit, const OrgId& org, const account::State& before,
               const std::vector<account::Event>& events, Instant now);
   void append(eventlog::Unit& unit, const ProjectKey& project, const budget::State& before,
@@ -41,9 +47,10 @@ class Works {
                                    Instant expires_after) const;
   static std::optional<Instant> first_look(const budget::State& budget, Instant now);
   Context context(Instant now) const {
-    return {now, durations_.hold, durations_.stop_reserve, std::nullopt, false};
+    return {now, durations_.hold, durations_.stop_reserve, std::nullopt, brake_.load()};
   }
 
+  std::atomic<bool> brake_{false};
   const Clock& clock_;
   const Durations durations_;
   Lookups& lookups_;

@@ -122,7 +122,7 @@ void on(State& state, const SpendEnded& e) {
   state.org = e.org;
   state.project = e.project;
   state.total.spent += e.amount;
-  state.month.spent += in_month(state, e.rate, e.from_s, e.paid_to_s);
+  state.month.spent += in_month(state, e.rate, e.paid_from_s, e.paid_to_s);
   if (e.line == Line::kNone) return;
   if (e.line == Line::kLive) return remove_live(state, e.rate, e.from_s, e.hold);
   state.total.pending -= e.rate * (e.flat_s - e.from_s);

@@ -109,7 +109,8 @@ struct SpendEnded {
   Money hold;
   Rate rate;
   MoneySecond from_s = 0;
-  MoneySecond paid_to_s = 0;  // [from_s, paid_to_s) was charged
+  MoneySecond paid_from_s = 0;  // [paid_from_s, paid_to_s) was charged
+  MoneySecond paid_to_s = 0;
   Money amount;
   Line line = Line::kLive;
   MoneySecond flat_s = 0;  // capped or exhausted: where the line had ended

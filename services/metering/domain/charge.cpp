@@ -23,6 +23,7 @@ void on(State& state, const StartFunded& e) {
                         .rate = e.rate,
                         .hold = e.hold,
                         .max_cost = e.max_cost,
+                        .recovery = e.recovery,
                         .budgeted = e.budgeted};
   state.last_start = e.slot.start;
   state.last_outcome = Outcome::kNone;
@@ -58,6 +59,12 @@ void on(State& state, const CapReached& e) {
   current(state, e.slot).capped = true;
 }
 
+void on(State& state, const CapRaised& e) {
+  Start& start = current(state, e.slot);
+  start.max_cost = e.max_cost;
+  start.cap_s = e.cap_s;
+}
+
 void on(State& state, const PaidUntil& e) {
   current(state, e.slot).paid_until_s = e.at_s;
 }
@@ -77,6 +84,7 @@ void on(State& state, const ChargeClosed& e) {
   current(state, e.slot);
   state.closed_total += e.amount;
   state.last_released_s = e.to_s;
+  state.last_rate = e.rate;
   end(state, Outcome::kClosed);
 }
 

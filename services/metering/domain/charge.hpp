@@ -25,7 +25,8 @@ struct StartFunded {
   std::optional<Money> max_cost;
   Instant at;
   std::optional<PricesUsed> prices{};  // what the rate was made from
-  bool budgeted = true;  // false: by a release that had no Budgets, so it is not counted on budget/<project>
+  bool recovery = false;  // the platform started it anew by itself: Starting and Stopping are waived
+  bool budgeted = true;   // false: by a release that had no Budgets, so it is not counted on budget/<project>
   bool operator==(const StartFunded&) const = default;
 };
 
@@ -68,6 +69,13 @@ struct CapReached {  // seconds from at_s on are waived
   bool operator==(const CapReached&) const = default;
 };
 
+struct CapRaised {  // maxCostUSD was added or raised
+  SlotRef slot;
+  Money max_cost;
+  std::optional<MoneySecond> cap_s;  // where it is used up now; nullopt: not open yet
+  bool operator==(const CapRaised&) const = default;
+};
+
 struct PaidUntil {  // balance or Budget ended: seconds from at_s on are waived
   SlotRef slot;
   MoneySecond at_s = 0;
@@ -101,7 +109,7 @@ struct ChargeClosed {
 };
 
 using Event = std::variant<StartFunded, StartRefused, OfferReleased, ChargeOpened, InstantsNoted, CapReached,
-                           PaidUntil, StopOrdered, StopDeclined, ChargeClosed>;
+                           PaidUntil, StopOrdered, StopDeclined, ChargeClosed, CapRaised>;
 
 // ---- state
 
@@ -120,6 +128,7 @@ struct Start {
   MoneySecond from_s = 0;
   std::optional<MoneySecond> cap_s;
   int64_t era = 0;
+  bool recovery = false;
   bool budgeted = true;
   int64_t budget_era = 0;
   bool capped = false;  // the cap was reached and its lines ended there
@@ -134,6 +143,7 @@ struct State {
   Outcome last_outcome = Outcome::kNone;
   Money closed_total;
   MoneySecond last_released_s = 0;
+  std::optional<Rate> last_rate;  // of the start that was closed last
   bool operator==(const State&) const = default;
 };
 

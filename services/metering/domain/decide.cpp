@@ -100,7 +100,9 @@ Result<void> on(Draft& draft, const JudgeOffer& command, const Context& context)
     return fail(Code::kConflict, "MachineTypeUnpriced",
                 "Price version " + context.price->version + " has no price for machines of type " +
                     command.machine_type + "; publish one, then replay the offer.");
-  const Rate rate = rate_of(*prices);
+  // What the platform restarts by itself pays the lower of the old and the new rate.
+  Rate rate = rate_of(*prices);
+  if (command.recovery && draft.charge.last_rate) rate = std::min(rate, *draft.charge.last_rate);
   // What has expired funds nothing, though no deadline has said so yet.
   if (account::next_expiry(draft.account, to_money_second(context.now)))
     settle_balance(draft, slot.org, to_money_second(context.now), context);
@@ -113,7 +115,8 @@ Result<void> on(Draft& draft, const JudgeOffer& command, const Context& context)
                                  .hold = hold,
                                  .max_cost = command.max_cost,
                                  .at = context.now,
-                                 .prices = *prices});
+                                 .prices = *prices,
+                                 .recovery = command.recovery});
   draft.emit(account::HoldPlaced{slot.org, slot.uid, slot.start, rate, hold});
   draft.emit(budget::HoldPlaced{slot.org, slot.project, slot.uid, slot.start, hold});
   return {};
@@ -195,6 +198,27 @@ std::optional<MoneySecond> paid_until(const Draft& draft, const Standing& stood)
   return until;
 }
 
+// In time, or too late: a start whose cap was told to be reached ends, and pays nothing beyond it.
+Result<void> on(Draft& draft, const RaiseCap& command, const Context&) {
+  if (!is_current(draft, command.slot) || draft.current().capped) return {};
+  const charge::Start& start = draft.current();
+  if (start.max_cost && command.max_cost <= *start.max_cost) return {};
+  charge::CapRaised raised{start.slot, command.max_cost, std::nullopt};
+  if (start.phase == Phase::kOpen) {
+    const Money before = draft.charge.closed_total;
+    if (const auto paid = seconds_paid(command.max_cost - before, start.rate))
+      raised.cap_s = start.from_s + *paid;
+    // Added below what it has cost already: that is not taken back.
+    const auto now_s = std::max(to_money_second(command.at), start.from_s);
+    if (!start.max_cost && raised.cap_s && *raised.cap_s < now_s) {
+      raised.cap_s = now_s;
+      raised.max_cost = before + start.rate * (now_s - start.from_s);
+    }
+  }
+  draft.emit(std::move(raised));
+  return {};
+}
+
 void close(Draft& draft, const Times& times, Instant released, const Context& context) {
   const MoneySecond end_s = std::max(to_money_second(released), draft.current().from_s);
   settle(draft, owner_of(draft.current().slot), end_s, Reach::kBefore, context.brake);
@@ -203,16 +227,31 @@ void close(Draft& draft, const Times& times, Instant released, const Context& co
   const Standing stood = standing(draft);
   const auto until = paid_until(draft, stood);
 
-  auto lines = rate_lines(merge(start.times, times), start.from_s, end_s, start.rate, until);
+  auto lines = rate_lines(merge(start.times, times), start.from_s, end_s, start.rate, until, start.recovery);
   const Money amount = total(lines);
+  MoneySecond paid_from_s = start.from_s, paid_to_s = start.from_s;  // one piece, whatever is waived
+  for (const auto& line : lines) {
+    if (line.waived) continue;
+    if (paid_from_s == paid_to_s) paid_from_s = line.from_s;
+    paid_to_s = line.to_s;
+  }
   draft.emit(charge::ChargeClosed{slot, start.rate, std::move(lines), amount,
                                   draft.charge.closed_total + amount, end_s, context.now});
   draft.emit(account::AccrualEnded{slot.org, slot.uid, slot.start, end_s, amount, start.rate, start.from_s,
                                    start.hold, stood.account, stood.account_end_s.value_or(0), start.era});
-  const auto paid_to_s = std::clamp(until.value_or(end_s), start.from_s, end_s);
-  draft.emit(budget::SpendEnded{slot.org, slot.project, slot.uid, slot.start, start.hold, start.rate,
-                                start.from_s, paid_to_s, amount, stood.budget, stood.budget_end_s.value_or(0),
-                                start.budget_era});
+  draft.emit(budget::SpendEnded{.org = slot.org,
+                                .project = slot.project,
+                                .uid = slot.uid,
+                                .start = slot.start,
+                                .hold = start.hold,
+                                .rate = start.rate,
+                                .from_s = start.from_s,
+                                .paid_from_s = paid_from_s,
+                                .paid_to_s = paid_to_s,
+                                .amount = amount,
+                                .line = stood.budget,
+                                .flat_s = stood.budget_end_s.value_or(0),
+                                .era = start.budget_era});
   tell_funds(draft, owner_of(slot), context);
 }
 

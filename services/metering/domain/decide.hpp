@@ -24,6 +24,7 @@ struct JudgeOffer {
   Shape shape;
   std::optional<Money> max_cost;
   std::string machine_type{};  // empty: shared capacity
+  bool recovery = false;       // the platform starts it anew by itself
 };
 struct EndOffer {  // it lapsed without a reservation
   SlotRef slot;
@@ -40,6 +41,11 @@ struct NoteInstants {
 struct DeclineStop {  // the idle stop that was under way: the Sandbox was used after all
   SlotRef slot;
 };
+struct RaiseCap {  // maxCostUSD was added or raised while the start is under way
+  SlotRef slot;
+  Money max_cost;
+  Instant at;
+};
 struct CloseCharge {
   SlotRef slot;
   Times times;
@@ -49,8 +55,8 @@ struct JudgeMoney {  // a deadline: has the money of this start ended by `at`, u
   SlotRef slot;
   Instant at;
 };
-using Command =
-    std::variant<JudgeOffer, EndOffer, OpenCharge, NoteInstants, DeclineStop, CloseCharge, JudgeMoney>;
+using Command = std::variant<JudgeOffer, EndOffer, OpenCharge, NoteInstants, DeclineStop, CloseCharge,
+                             JudgeMoney, RaiseCap>;
 
 const SlotRef& slot_of(const Command& command);
 
@@ -83,6 +89,9 @@ struct PutBudget {
   budget::Spec spec;
   std::string author;
   bool create = true;  // else it must exist
+  // As the caller knows it; what is absent is not checked.
+  std::optional<int64_t> expected_generation = std::nullopt;
+  std::string expected_uid = "";
 };
 struct DeleteBudget {
   OrgId org;
@@ -97,7 +106,8 @@ struct JudgeBudget {  // a deadline: has a Budget ended by `at`, has a month beg
 };
 using BudgetCommand = std::variant<PutBudget, DeleteBudget, JudgeBudget>;
 
-// Errors: Conflict/AlreadyExists (another spec), NotFound/NotFound, Conflict/TooManyBudgets.
+// Errors: Conflict/AlreadyExists (another spec), NotFound/NotFound, Conflict/TooManyBudgets,
+// Conflict/Conflict (it is not the one that the caller knows).
 Result<Events> decide(const account::State& account, const budget::State& budget,
                       const BudgetCommand& command, const Context& context);
 

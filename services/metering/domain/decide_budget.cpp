@@ -25,6 +25,12 @@ Result<void> on(Draft& draft, const PutBudget& command, const Context& context) 
   const auto* existing = budget::find(draft.budget, command.name);
   if (existing == nullptr && !command.create)
     return fail(Code::kNotFound, "NotFound", "There is no Budget \"" + command.name + "\" in this project.");
+  const bool other = existing != nullptr &&
+                     ((command.expected_generation && *command.expected_generation != existing->generation) ||
+                      (!command.expected_uid.empty() && command.expected_uid != existing->uid));
+  if (other)
+    return fail(Code::kConflict, "Conflict",
+                "Budget \"" + command.name + "\" was changed meanwhile; read it, and change it again.");
   if (existing != nullptr && existing->spec == command.spec) return {};
   if (existing != nullptr && command.create)
     return fail(Code::kConflict, "AlreadyExists",

@@ -19,7 +19,7 @@ std::string_view to_string(LineKind kind) {
 }
 
 std::vector<Line> rate_lines(const Times& times, MoneySecond from_s, MoneySecond end_s, Rate rate,
-                             std::optional<MoneySecond> paid_until_s) {
+                             std::optional<MoneySecond> paid_until_s, bool recovery) {
   CHECK(from_s <= end_s, "{} > {}", from_s, end_s);
   const auto stopping = std::clamp(times.stopping ? to_money_second(*times.stopping) : end_s, from_s, end_s);
   const auto started =
@@ -28,7 +28,8 @@ std::vector<Line> rate_lines(const Times& times, MoneySecond from_s, MoneySecond
 
   std::vector<Line> lines;
   const auto add = [&](LineKind kind, MoneySecond from, MoneySecond to) {
-    const auto cut = std::clamp(paid_until, from, to);
+    const bool free = recovery && kind != LineKind::kRunning;
+    const auto cut = free ? from : std::clamp(paid_until, from, to);
     if (from < cut) lines.push_back({kind, from, cut, rate * (cut - from), false});
     if (cut < to) lines.push_back({kind, cut, to, Money(), true});
   };

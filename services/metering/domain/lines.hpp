@@ -24,9 +24,10 @@ struct Line {
 };
 
 // Starting [from, started or stopping or end), Running [started, stopping or end), Stopping [stopping, end).
-// Instants outside of [from, end) are moved to its edge. Seconds from paid_until_s on are waived.
+// Instants outside of [from, end) are moved to its edge. Seconds from paid_until_s on are waived; of a
+// recovery, which the platform started by itself, Starting and Stopping too.
 std::vector<Line> rate_lines(const Times& times, MoneySecond from_s, MoneySecond end_s, Rate rate,
-                             std::optional<MoneySecond> paid_until_s);
+                             std::optional<MoneySecond> paid_until_s, bool recovery = false);
 
 Money total(const std::vector<Line>& lines);
 

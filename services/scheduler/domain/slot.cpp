@@ -136,7 +136,7 @@ struct Decide {
     const SlotRef slot{o.sandbox, o.start, 0, o.org, o.project};
     // The limits of shared capacity would answer "Own" here.
     return Events{Planned{o}, Offered{slot, o.shape, "Shared", o.max_cost_usd, o.spent_usd, o.name,
-                                      at + context.offer_ttl, at, o.labels}};
+                                      at + context.offer_ttl, at, o.labels, o.recovery}};
   }
   Result<Events> operator()(const Fund& c) const {
     if (c.start > s.order.start) return unknown_start(s, c.start);
@@ -156,6 +156,10 @@ struct Decide {
     return stop(s, c.reason, c.idle_since, context.now);
   }
   Result<Events> operator()(const Delete&) const { return stop(s, StopReason::kDelete, kNever, context.now); }
+  Result<Events> operator()(const RaiseCap& c) const {
+    if (s.phase == Phase::kNone || s.order.max_cost_usd == c.max_cost_usd) return Events{};
+    return Events{CapRaised{ref(s, s.live() ? s.epoch : 0), c.max_cost_usd, not_before(s, context.now)}};
+  }
   Result<Events> operator()(const Expire& c) const {
     if (c.start != s.order.start || !s.pending() || context.now < s.expires_at) return Events{};
     const bool waited = s.phase == Phase::kFunded;
@@ -221,6 +225,10 @@ struct Evolve {
     s.stop_reason = StopReason::kNone;
     s.idle_since = kNever;
     s.times.stopping_at = kNever;
+  }
+  void operator()(const CapRaised& e) const {
+    s.order.max_cost_usd = e.max_cost_usd;
+    saw(e.at);
   }
   void operator()(const Released& e) const {
     s.phase = Phase::kNone;

@@ -29,6 +29,7 @@ struct Offered {
   Instant expires_at{};
   Instant at{};
   std::map<std::string, std::string> labels{};
+  bool recovery = false;
   bool operator==(const Offered&) const = default;
 };
 struct Waiting {  // funded, and no machine has room
@@ -78,9 +79,15 @@ struct Released {
   Times times;
   bool operator==(const Released&) const = default;
 };
+struct CapRaised {  // of the start under way: metering hears of a start from this stream alone
+  SlotRef slot;
+  std::string max_cost_usd;
+  Instant at{};
+  bool operator==(const CapRaised&) const = default;
+};
 
-using SlotEvent =
-    std::variant<Planned, Offered, Waiting, Lapsed, Reserved, Started, Stopping, Declined, Released>;
+using SlotEvent = std::variant<Planned, Offered, Waiting, Lapsed, Reserved, Started, Stopping, Declined,
+                               Released, CapRaised>;
 
 // ---- state
 
@@ -127,6 +134,9 @@ struct Stop {
   StopReason reason{};
   Instant idle_since{};
 };
+struct RaiseCap {  // of whatever start is under way
+  std::string max_cost_usd;
+};
 struct Delete {};  // whatever start is under way
 struct Expire {
   int64_t start = 0;
@@ -162,7 +172,8 @@ struct Lose {  // its machine was declared lost
   Instant reported_at{};  // the machine's last report that is known: nobody pays for the time after it
 };
 
-using SlotCommand = std::variant<PlanStart, Fund, Refuse, Stop, Delete, Expire, Place, Report, Lose>;
+using SlotCommand =
+    std::variant<PlanStart, Fund, Refuse, Stop, Delete, Expire, Place, Report, RaiseCap, Lose>;
 
 struct Room {
   MachineId machine;

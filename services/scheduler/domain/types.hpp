@@ -67,6 +67,7 @@ struct Order {
   std::string working_dir;
   std::string max_cost_usd;  // empty: none
   std::string spent_usd;
+  bool recovery = false;                      // the platform starts it anew by itself
   std::optional<RestorePoint> restore_point;  // none: from the image
   std::map<std::string, std::string> labels;  // for whoever pays; nothing here goes by them
 

@@ -67,6 +67,52 @@ TEST(Money, AThousandConcurrentOffersAgainstABudgetFundExactlyK) {
   EXPECT_TRUE(world.audited());
 }
 
+TEST(Money, TheBrakeHoldsEveryStopUntilItIsOff) {
+  World world;
+  world.credit("0.000000001000", "g1");
+  world.put_budget("b", Money::from_pico(950));
+  world.consume();
+  world.scheduler.offer("u1", 1, "0.000000000900");
+  world.scheduler.reserve("u1", 1, 10);
+  world.await_all();
+  world.text(
+      "INSERT INTO brake_changes (engaged, reason, author, at_us) VALUES (true, 'why', 'me', 0) RETURNING "
+      "id");
+  world.at(300);
+  world.run_deadlines();
+  EXPECT_TRUE(world.deadlines->braked());
+  EXPECT_THAT(world.events("charge/u1"), ElementsAre("StartFunded", "ChargeOpened"));
+  EXPECT_FALSE(world.audited());
+  world.text(
+      "INSERT INTO brake_changes (engaged, reason, author, at_us) VALUES (false, 'why', 'me', 0) RETURNING "
+      "id");
+  world.run_deadlines();
+  EXPECT_THAT(world.events("charge/u1"), Contains("StopOrdered"));
+  world.scheduler.release("u1", 1, 10, 11, 301, 302);
+  world.await_all();
+  EXPECT_EQ(world.text("SELECT sum(amount) FROM bill_lines"), "0.000000000900");
+  EXPECT_TRUE(world.audited());
+}
+
+TEST(Money, ARaisedCapIsArmedAnew) {
+  World world;
+  world.credit("1.00", "g1");
+  world.consume();
+  world.scheduler.offer("u1", 1, "0.000000000900");
+  world.scheduler.reserve("u1", 1, 10);
+  world.await_all();
+  world.at(100);
+  world.scheduler.raise("u1", 1, "0.000000001800", 100);
+  world.await_all();
+  world.at(150);
+  world.run_deadlines();
+  EXPECT_THAT(world.events("charge/u1"), ElementsAre("StartFunded", "ChargeOpened", "CapRaised"));
+  world.at(210);
+  world.run_deadlines();
+  EXPECT_EQ(world.events("charge/u1").back(), "StopOrdered");
+  EXPECT_TRUE(world.audited());
+}
+
 // 900 pico pay 100 seconds from 10 on.
 TEST(Money, ABudgetStopsWhatRunsAtItsLimit) {
   World world;

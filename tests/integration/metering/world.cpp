@@ -79,6 +79,13 @@ void Scheduler::offer(const std::string& uid, int64_t start, const std::string& 
   publish(message);
 }
 
+void Scheduler::raise(const std::string& uid, int64_t start, const std::string& max_cost, double at) {
+  auto message = about<pb::MaxCostRaised>(uid, start);
+  message.set_max_cost_usd(max_cost);
+  message.set_at_us(micros(at));
+  publish(message);
+}
+
 void Scheduler::lapse(const std::string& uid, int64_t start, double at) {
   auto message = about<pb::OfferLapsed>(uid, start);
   message.set_at_us(micros(at));

@@ -28,6 +28,7 @@ class Scheduler {
   Scheduler(const std::string& url, const Clock& clock);
   void offer(const std::string& uid, int64_t start, const std::string& max_cost = "",
              const std::string& org = "acme");
+  void raise(const std::string& uid, int64_t start, const std::string& max_cost, double at);
   void lapse(const std::string& uid, int64_t start, double at);
   void reserve(const std::string& uid, int64_t start, double reserved);
   void started(const std::string& uid, int64_t start, double reserved, double started);

@@ -169,6 +169,55 @@ TEST(Account, ACapStopsAtItsLimitAndFlattensTheLine) {
   EXPECT_EQ(account::available(scenario.account(), kT0 + 500).pico(), 4'100);
 }
 
+Scenario capped(std::optional<Money> cap = Money::from_pico(900)) {  // at 110
+  Scenario scenario;
+  for (const auto& step : {credit(0, 50'000), offer(1, slot(1), cap), reserve(10, slot(1), 10)})
+    scenario.run(step);
+  return scenario;
+}
+
+TEST(Account, ACapRaisedInTimeCountsAtOnce) {
+  auto scenario = capped();
+  EXPECT_THAT(scenario.run(raise_cap(100, slot(1), 1'800)), ElementsAre("CapRaised 1800 to 210"));
+  EXPECT_THAT(scenario.run(raise_cap(101, slot(1), 1'800)), IsEmpty());
+  EXPECT_THAT(scenario.run(raise_cap(101, slot(1), 900)), IsEmpty());
+  EXPECT_THAT(scenario.run(judge(110, slot(1))), IsEmpty());
+  EXPECT_THAT(scenario.run(judge(210, slot(1))),
+              ElementsAre("CapReached 210", "StopOrdered 1 MaxCost", "Flattened at 210"));
+}
+
+TEST(Account, ACapRaisedBeforeItsStopIsOrderedIsRunningAndPaid) {
+  auto scenario = capped();
+  EXPECT_THAT(scenario.run(raise_cap(111, slot(1), 1'800)), ElementsAre("CapRaised 1800 to 210"));
+  EXPECT_THAT(scenario.run(judge(112, slot(1))), IsEmpty());
+  EXPECT_THAT(scenario.run(release(120, slot(1), {.reserved = at(10), .released = at(120)})),
+              ElementsAre("Closed 1 amount 990 total 990 Starting[10,120)=990", "Posted 990"));
+}
+
+TEST(Account, ACapRaisedAfterItsStopIsStoppedAndNotCharged) {
+  auto scenario = capped();
+  scenario.run(judge(110, slot(1)));
+  EXPECT_THAT(scenario.run(raise_cap(111, slot(1), 1'800)), IsEmpty());
+  EXPECT_THAT(scenario.run(release(120, slot(1), {.reserved = at(10), .released = at(120)})),
+              ElementsAre("Closed 1 amount 900 total 900 Starting[10,110)=900 Starting[110,120)waived",
+                          "Posted 900"));
+}
+
+TEST(Account, ACapAddedBelowWhatItCostStopsItAndTakesNothingBack) {
+  auto scenario = capped(std::nullopt);
+  EXPECT_THAT(scenario.run(raise_cap(100, slot(1), 100)), ElementsAre("CapRaised 810 to 100"));
+  EXPECT_THAT(scenario.run(judge(100, slot(1))),
+              ElementsAre("CapReached 100", "StopOrdered 1 MaxCost", "Flattened at 100"));
+}
+
+TEST(Account, ACapRaisedBeforeTheSlotIsReserved) {
+  Scenario scenario;
+  scenario.run(credit(0, 50'000));
+  scenario.run(offer(1, slot(1), Money::from_pico(900)));
+  EXPECT_THAT(scenario.run(raise_cap(2, slot(1), 1'800)), ElementsAre("CapRaised 1800"));
+  EXPECT_THAT(scenario.run(reserve(10, slot(1), 10)), testing::Contains("Opened 1 from 10 cap 210"));
+}
+
 TEST(Account, ASpentCapRefusesTheNextStart) {
   Scenario scenario;
   const auto cap = Money::from_pico(900);

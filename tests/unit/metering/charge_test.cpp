@@ -211,5 +211,26 @@ TEST_P(ChargeTable, Then) {
 INSTANTIATE_TEST_SUITE_P(All, ChargeTable, testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });
 
+TEST(Charge, WhatThePlatformRestartsPaysTheLowerRateAndOnlyForRunning) {
+  Scenario scenario;
+  for (const auto& step : {credit(0, 50'000), offer(1, slot(1)), reserve(10, slot(1), 10),
+                           release(50, slot(1), {.reserved = at(10), .started = at(10), .released = at(50)})})
+    scenario.run(step);
+  scenario.context.price = simple_price();
+  scenario.context.price->cpu_per_vcpu_s = Money::from_pico(80);
+  const Step again{51,
+                   Command(JudgeOffer{
+                       .slot = slot(2), .sandbox_name = "hello", .shape = {1'000, 0, 0}, .recovery = true})};
+  EXPECT_THAT(scenario.run(again), testing::Contains("Funded 2 rate 9 hold 675"));
+  scenario.run(reserve(55, slot(2), 55));
+  EXPECT_THAT(
+      scenario.run(release(99, slot(2),
+                           {.reserved = at(55), .started = at(60), .stopping = at(80), .released = at(90)})),
+      testing::Contains(
+          "Closed 2 amount 180 total 540 Starting[55,60)waived Running[60,80)=180 Stopping[80,90)waived"));
+  EXPECT_EQ(scenario.budget().total.spent.pico(), 540);
+  EXPECT_EQ(scenario.budget().month.spent.pico(), 540);
+}
+
 }  // namespace
 }  // namespace nodus::metering::test

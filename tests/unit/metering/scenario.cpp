@@ -39,6 +39,10 @@ struct Words {
   std::string operator()(const charge::CapReached& e) const {
     return fmt::format("CapReached {}", rel(e.at_s));
   }
+  std::string operator()(const charge::CapRaised& e) const {
+    return fmt::format("CapRaised {}{}", pico(e.max_cost),
+                       e.cap_s ? fmt::format(" to {}", rel(*e.cap_s)) : "");
+  }
   std::string operator()(const charge::PaidUntil& e) const {
     return fmt::format("PaidUntil {}", rel(e.at_s));
   }

@@ -49,6 +49,9 @@ inline Step decline(double now, SlotRef slot) {
 inline Step release(double now, SlotRef slot, Times times) {
   return {now, Command(CloseCharge{std::move(slot), times})};
 }
+inline Step raise_cap(double now, SlotRef slot, int64_t pico) {
+  return {now, Command(RaiseCap{std::move(slot), Money::from_pico(pico), at(now)})};
+}
 inline Step judge(double now, SlotRef slot) {
   return {now, Command(JudgeMoney{std::move(slot), at(now)})};
 }

@@ -99,6 +99,7 @@ Encoded to_proto(const budget::SpendEnded& e) {
   auto m = about_start<pb::SpendEnded>(e);
   m.set_rate_usd_per_s(e.rate.to_decimal());
   m.set_from_s(e.from_s);
+  m.set_paid_from_s(e.paid_from_s);
   m.set_paid_to_s(e.paid_to_s);
   m.set_amount_usd(e.amount.to_decimal());
   m.set_line(std::string(kLines[static_cast<int>(e.line)]));
@@ -225,6 +226,7 @@ budget::Event from_proto(const pb::SpendEnded& m, FieldReader& in) {
   auto e = of_start<budget::SpendEnded>(m, in);
   e.rate = in.rate(m.rate_usd_per_s());
   e.from_s = m.from_s();
+  e.paid_from_s = m.paid_from_s() == 0 ? m.from_s() : m.paid_from_s();
   e.paid_to_s = m.paid_to_s();
   e.amount = in.money(m.amount_usd());
   e.line = line_of(m.line(), in);

@@ -53,6 +53,7 @@ Encoded to_proto(const charge::StartFunded& e) {
   if (e.max_cost) m.set_max_cost_usd(e.max_cost->to_decimal());
   m.set_at_us(to_micros(e.at));
   if (e.prices) put_prices(*e.prices, m.mutable_prices());
+  m.set_recovery(e.recovery);
   m.set_budgeted(e.budgeted);
   return encoded(m);
 }
@@ -101,6 +102,14 @@ Encoded to_proto(const charge::CapReached& e) {
   return encoded(m);
 }
 
+Encoded to_proto(const charge::CapRaised& e) {
+  pb::CapRaised m;
+  put(e.slot, m.mutable_slot());
+  m.set_max_cost_usd(e.max_cost.to_decimal());
+  m.set_cap_at_s(e.cap_s.value_or(0));
+  return encoded(m);
+}
+
 Encoded to_proto(const charge::PaidUntil& e) {
   pb::PaidUntil m;
   put(e.slot, m.mutable_slot());
@@ -143,10 +152,11 @@ Encoded to_proto(const charge::ChargeClosed& e) {
 }
 
 charge::Event from_proto(const pb::StartFunded& m, FieldReader& in) {
-  charge::StartFunded e{
-      in.slot(m.slot()),           m.sandbox_name(),       m.price_version(),
-      in.rate(m.rate_usd_per_s()), in.money(m.hold_usd()), in.optional_money(m.max_cost_usd()),
-      from_micros(m.at_us()),      std::nullopt,           m.budgeted()};
+  charge::StartFunded e{in.slot(m.slot()),      m.sandbox_name(),
+                        m.price_version(),      in.rate(m.rate_usd_per_s()),
+                        in.money(m.hold_usd()), in.optional_money(m.max_cost_usd()),
+                        from_micros(m.at_us()), std::nullopt,
+                        m.recovery(),           m.budgeted()};
   if (m.has_prices()) e.prices = prices_of(m.prices(), in);
   return e;
 }
@@ -176,6 +186,12 @@ charge::Event from_proto(const pb::InstantsNoted& m, FieldReader& in) {
 
 charge::Event from_proto(const pb::CapReached& m, FieldReader& in) {
   return charge::CapReached{in.slot(m.slot()), m.at_s()};
+}
+
+charge::Event from_proto(const pb::CapRaised& m, FieldReader& in) {
+  charge::CapRaised e{in.slot(m.slot()), in.money(m.max_cost_usd()), std::nullopt};
+  if (m.cap_at_s() != 0) e.cap_s = m.cap_at_s();
+  return e;
 }
 
 charge::Event from_proto(const pb::PaidUntil& m, FieldReader& in) {
@@ -239,6 +255,7 @@ Result<charge::Event> decode_charge(std::string_view type, const std::string& pa
   if (is(pb::ChargeOpened::descriptor())) return decoded<pb::ChargeOpened>(payload);
   if (is(pb::InstantsNoted::descriptor())) return decoded<pb::InstantsNoted>(payload);
   if (is(pb::CapReached::descriptor())) return decoded<pb::CapReached>(payload);
+  if (is(pb::CapRaised::descriptor())) return decoded<pb::CapRaised>(payload);
   if (is(pb::PaidUntil::descriptor())) return decoded<pb::PaidUntil>(payload);
   if (is(pb::StopOrdered::descriptor())) return decoded<pb::StopOrdered>(payload);
   if (is(pb::StopDeclined::descriptor())) return decoded<pb::StopDeclined>(payload);

@@ -20,7 +20,8 @@ Command from_proto(const pb::SlotOffered& m, FieldReader& in) {
                     m.sandbox_name(),
                     {shape.cpu_milli(), shape.memory_bytes(), shape.disk_bytes()},
                     in.optional_money(m.max_cost_usd()),
-                    m.sharing() == "Own" ? m.machine_type() : ""};
+                    m.sharing() == "Own" ? m.machine_type() : "",
+                    m.recovery()};
 }
 
 Command from_proto(const pb::OfferLapsed& m, FieldReader& in) {
@@ -41,6 +42,10 @@ Command from_proto(const pb::SlotStopping& m, FieldReader& in) {
 
 Command from_proto(const pb::StopDeclined& m, FieldReader& in) {
   return DeclineStop{in.slot(m.slot())};
+}
+
+Command from_proto(const pb::MaxCostRaised& m, FieldReader& in) {
+  return RaiseCap{in.slot(m.slot()), in.money(m.max_cost_usd()), from_micros(m.at_us())};
 }
 
 Command from_proto(const pb::SlotReleased& m, FieldReader& in) {
@@ -65,6 +70,7 @@ Result<std::optional<Command>> command_of(std::string_view type, const std::stri
   if (is(pb::SandboxStarted::descriptor())) return decoded<pb::SandboxStarted>(payload);
   if (is(pb::SlotStopping::descriptor())) return decoded<pb::SlotStopping>(payload);
   if (is(pb::StopDeclined::descriptor())) return decoded<pb::StopDeclined>(payload);
+  if (is(pb::MaxCostRaised::descriptor())) return decoded<pb::MaxCostRaised>(payload);
   if (is(pb::SlotReleased::descriptor())) return decoded<pb::SlotReleased>(payload);
   if (is(pb::SlotPlanned::descriptor()) || is(pb::MachineRegistered::descriptor()) ||
       is(pb::MachineCapacityTaken::descriptor()) || is(pb::MachineCapacityFreed::descriptor()) ||

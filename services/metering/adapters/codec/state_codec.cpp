@@ -21,6 +21,7 @@ void put(const charge::Start& from, pb::StartState* to) {
   to->set_era(from.era);
   to->set_capped(from.capped);
   to->set_stop_ordered(from.stop_ordered);
+  to->set_recovery(from.recovery);
   to->set_budgeted(from.budgeted);
   to->set_budget_era(from.budget_era);
   if (from.paid_until_s) to->set_paid_until_s(*from.paid_until_s);
@@ -36,6 +37,7 @@ charge::Start start_of(const pb::StartState& from, FieldReader& in) {
                       .times = to_times(from.times()),
                       .from_s = from.from_s(),
                       .era = from.era(),
+                      .recovery = from.recovery(),
                       .budgeted = from.budgeted(),
                       .budget_era = from.budget_era(),
                       .capped = from.capped(),
@@ -56,6 +58,7 @@ std::string encode_state(const charge::State& state) {
   to.set_last_outcome(static_cast<int32_t>(state.last_outcome));
   to.set_closed_total_usd(state.closed_total.to_decimal());
   to.set_last_released_s(state.last_released_s);
+  if (state.last_rate) to.set_last_rate_usd_per_s(state.last_rate->to_decimal());
   return to.SerializeAsString();
 }
 
@@ -71,6 +74,7 @@ Result<charge::State> decode_charge_state(const std::string& bytes) {
   state.last_outcome = static_cast<charge::Outcome>(from->last_outcome());
   state.closed_total = in.money(from->closed_total_usd());
   state.last_released_s = from->last_released_s();
+  if (from->has_last_rate_usd_per_s()) state.last_rate = in.rate(from->last_rate_usd_per_s());
   return in.finish(std::move(state));
 }
 

@@ -75,6 +75,14 @@ Result<std::vector<SlotRef>> PostgresDeadlineRows::over_budget(const ProjectKey&
   });
 }
 
+Result<Brake> PostgresDeadlineRows::brake() {
+  return pool_.with_tx([&](pqxx::work& tx) -> Result<Brake> {
+    const auto rows = tx.exec("SELECT engaged, reason FROM brake_changes ORDER BY id DESC LIMIT 1");
+    if (rows.empty()) return Brake();
+    return Brake{rows[0][0].as<bool>(), rows[0][1].c_str()};
+  });
+}
+
 Result<std::optional<Instant>> PostgresDeadlineRows::earliest() {
   return pool_.with_tx([&](pqxx::work& tx) -> Result<std::optional<Instant>> {
     const auto row = tx.exec1(

@@ -61,7 +61,8 @@ void PostgresProjections::charge_changed(eventlog::Unit& unit, const SandboxUid&
   for (const auto& event : events) {
     if (const auto* funded = std::get_if<charge::StartFunded>(&event)) unit.stage(FundedNote{*funded});
     if (const auto* opened = std::get_if<charge::ChargeOpened>(&event)) cap_s = opened->cap_s;
-    declined |= std::holds_alternative<charge::StopDeclined>(event);
+    declined |= std::holds_alternative<charge::StopDeclined>(event) ||
+                std::holds_alternative<charge::CapRaised>(event);
     const auto* closed = std::get_if<charge::ChargeClosed>(&event);
     if (closed == nullptr) continue;
     CHECK(before.current.has_value(), "start {} closed without being funded", closed->slot.start);

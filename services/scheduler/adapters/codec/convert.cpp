@@ -53,6 +53,7 @@ void put(const Order& from, lifecycle::v1::StartRequested* to) {
   to->set_image_digest(from.image_digest);
   to->set_spent_usd(from.spent_usd);
   to->mutable_labels()->insert(from.labels.begin(), from.labels.end());
+  if (from.recovery) to->set_trigger("Recovery");
   if (from.restore_point) put(*from.restore_point, to->mutable_restore_point());
   auto* spec = to->mutable_spec();
   spec->set_image(from.image);
@@ -78,6 +79,7 @@ Order get(const lifecycle::v1::StartRequested& from) {
   to.max_cost_usd = from.spec().max_cost_usd();
   to.spent_usd = from.spent_usd();
   to.labels.insert(from.labels().begin(), from.labels().end());
+  to.recovery = from.trigger() == "Recovery";
   if (from.has_restore_point()) to.restore_point = get(from.restore_point());
   return to;
 }

@@ -13,17 +13,16 @@ using Input = Result<std::optional<SlotInput>>;
 
 // Events that do not concern the scheduler, each by name: a type in neither list is parked.
 const std::set<std::string_view> kNotOfLifecycle = {
-    "nodus.lifecycle.v1.SandboxCreated",  "nodus.lifecycle.v1.StopDeclined",
-    "nodus.lifecycle.v1.MaxCostRaised",   "nodus.lifecycle.v1.FundingRecorded",
-    "nodus.lifecycle.v1.StartDeferred",   "nodus.lifecycle.v1.PaidUntilRecorded",
-    "nodus.lifecycle.v1.WakeRecorded",    "nodus.lifecycle.v1.SlotRecorded",
-    "nodus.lifecycle.v1.RunningRecorded", "nodus.lifecycle.v1.ReleaseRecorded",
-    "nodus.lifecycle.v1.ChargeRecorded",  "nodus.lifecycle.v1.SandboxDeleted",
-    "nodus.lifecycle.v1.ProcessAdmitted", "nodus.lifecycle.v1.ProcessEnded",
-    "nodus.lifecycle.v1.ProcessNumbered", "nodus.lifecycle.v1.NameTaken",
-    "nodus.lifecycle.v1.StopWished",      "nodus.lifecycle.v1.LifetimeWarned",
-    "nodus.lifecycle.v1.ActivityNoted",   "nodus.lifecycle.v1.ProcessRepeated",
-    "nodus.lifecycle.v1.MetadataChanged",
+    "nodus.lifecycle.v1.SandboxCreated",    "nodus.lifecycle.v1.StopDeclined",
+    "nodus.lifecycle.v1.FundingRecorded",   "nodus.lifecycle.v1.StartDeferred",
+    "nodus.lifecycle.v1.PaidUntilRecorded", "nodus.lifecycle.v1.WakeRecorded",
+    "nodus.lifecycle.v1.SlotRecorded",      "nodus.lifecycle.v1.RunningRecorded",
+    "nodus.lifecycle.v1.ReleaseRecorded",   "nodus.lifecycle.v1.ChargeRecorded",
+    "nodus.lifecycle.v1.SandboxDeleted",    "nodus.lifecycle.v1.ProcessAdmitted",
+    "nodus.lifecycle.v1.ProcessEnded",      "nodus.lifecycle.v1.ProcessNumbered",
+    "nodus.lifecycle.v1.NameTaken",         "nodus.lifecycle.v1.StopWished",
+    "nodus.lifecycle.v1.LifetimeWarned",    "nodus.lifecycle.v1.ActivityNoted",
+    "nodus.lifecycle.v1.ProcessRepeated",   "nodus.lifecycle.v1.MetadataChanged",
 };
 const std::set<std::string_view> kNotOfMetering = {
     "nodus.metering.v1.OfferReleased",    "nodus.metering.v1.ChargeOpened",
@@ -81,6 +80,11 @@ Input from_lifecycle(const std::string& type, const std::string& payload) {
     auto m = parse<lifecycle::StopRequested>(type, payload);
     if (!m) return std::unexpected(m.error());
     return checked({SandboxUid(m->uid()), Stop{m->start(), from_wire(m->reason()), at(m->idle_since_us())}});
+  }
+  if (is<lifecycle::MaxCostRaised>(type)) {
+    auto m = parse<lifecycle::MaxCostRaised>(type, payload);
+    if (!m) return std::unexpected(m.error());
+    return checked({SandboxUid(m->uid()), RaiseCap{m->max_cost_usd()}});
   }
   if (is<lifecycle::DeleteRequested>(type)) {
     auto m = parse<lifecycle::DeleteRequested>(type, payload);

@@ -32,6 +32,7 @@ struct Encode {
     m.set_spent_usd(e.spent_usd);
     m.set_sandbox_name(e.sandbox_name);
     m.mutable_labels()->insert(e.labels.begin(), e.labels.end());
+    m.set_recovery(e.recovery);
     m.set_expires_at_us(us(e.expires_at));
     m.set_at_us(us(e.at));
     return packed(m);
@@ -80,6 +81,13 @@ struct Encode {
     m.set_last_activity_at_us(us(e.last_activity));
     return packed(m);
   }
+  eventlog::Event operator()(const CapRaised& e) const {
+    wire::MaxCostRaised m;
+    put(e.slot, m.mutable_slot());
+    m.set_max_cost_usd(e.max_cost_usd);
+    m.set_at_us(us(e.at));
+    return packed(m);
+  }
   eventlog::Event operator()(const Released& e) const {
     wire::SlotReleased m;
     put(e.slot, m.mutable_slot());
@@ -99,7 +107,8 @@ SlotEvent domain(const wire::SlotPlanned& m) {
 SlotEvent domain(const wire::SlotOffered& m) {
   return Offered{get(m.slot()),         get(m.shape()), m.sharing(),
                  m.max_cost_usd(),      m.spent_usd(),  m.sandbox_name(),
-                 at(m.expires_at_us()), at(m.at_us()),  {m.labels().begin(), m.labels().end()}};
+                 at(m.expires_at_us()), at(m.at_us()),  {m.labels().begin(), m.labels().end()},
+                 m.recovery()};
 }
 SlotEvent domain(const wire::OfferLapsed& m) {
   const auto* found = std::find(std::begin(kLapseReasons), std::end(kLapseReasons), m.reason());
@@ -119,6 +128,9 @@ SlotEvent domain(const wire::SlotStopping& m) {
 }
 SlotEvent domain(const wire::StopDeclined& m) {
   return Declined{get(m.slot()), at(m.last_activity_at_us())};
+}
+SlotEvent domain(const wire::MaxCostRaised& m) {
+  return CapRaised{get(m.slot()), m.max_cost_usd(), at(m.at_us())};
 }
 SlotEvent domain(const wire::SlotReleased& m) {
   Released e{get(m.slot()), codec::from_wire(m.stop_reason()), m.failure(), m.message(), std::nullopt,
@@ -153,8 +165,8 @@ eventlog::Event SlotCodec::encode(const SlotEvent& event) {
 
 Result<SlotEvent> SlotCodec::decode(const std::string& type, const std::string& payload) {
   return decode_one_of<wire::SlotPlanned, wire::SlotOffered, wire::OfferLapsed, wire::SlotReserved,
-                       wire::SandboxStarted, wire::SlotStopping, wire::StopDeclined, wire::SlotReleased>(
-      type, payload);
+                       wire::SandboxStarted, wire::SlotStopping, wire::StopDeclined, wire::SlotReleased,
+                       wire::MaxCostRaised>(type, payload);
 }
 
 std::string SlotCodec::encode_state(const SlotState& s) {

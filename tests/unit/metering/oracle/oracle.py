@@ -5,94 +5,15 @@
 
 Two kinds of histories. "Rich": much credit, many Sandboxes, price changes and caps; messages of different Sandboxes are
 mixed at random, repeated, and old ones come again. "Poor": one organization whose balance and caps end again and
-again; facts come in order, deadlines on time. In both, idle stops are declined."""
+again; facts come in order, deadlines on time; its project has Budgets that are changed, and caps are raised. In both,
+idle stops are declined."""
 import argparse
 import random
 import subprocess
 import sys
 from collections import Counter
-from fractions import Fraction
-from math import floor
 
-T0 = 1_800_000_000
-US = 1_000_000
-GIB = 1 << 30
-PICO = 10**12
-HOLD_S, RESERVE_S = 75, 15
-
-
-def second(us):
-    """Money time: rounded up."""
-    return -(-us // US)
-
-
-def usd(pico):
-    sign = "-" if pico < 0 else ""
-    return f"{sign}{abs(pico) // PICO}.{abs(pico) % PICO:012d}"
-
-
-def rate_of(shape, price):
-    """Pico-dollars per second, rounded half up once."""
-    milli, memory, disk = shape
-    exact = Fraction(milli, 1000) * price[0] + Fraction(memory, GIB) * price[1] + Fraction(disk, GIB) * price[2]
-    return floor(exact * Fraction(1125, 1000) + Fraction(1, 2))
-
-
-def offer_of(now, uid, number, size, cap):
-    return f"O {now} {uid} {number} org {size[0]} {size[1]} {size[2]} {usd(cap) if cap is not None else '-'}"
-
-
-def shape(rng):
-    return (rng.choice([250, 500, 1000, 2000, rng.randrange(250, 64001)]),
-            rng.choice([GIB // 8, GIB, 4 * GIB, rng.randrange(GIB // 8, 256 * GIB)]),
-            rng.choice([GIB, 10 * GIB, rng.randrange(GIB, 200 * GIB)]))
-
-
-class Start:
-    def __init__(self, uid, number, rate, cap):
-        self.uid, self.number, self.rate, self.cap = uid, number, rate, cap
-        self.hold = rate * HOLD_S
-        self.reserved = self.started = self.stopping = self.released = 0
-        self.begin = None   # its first second
-        self.seconds = []   # (kind, paid) of each second from begin on
-        self.paid = 0
-        self.live = True    # money still runs
-        self.capped = False
-        self.ordered = False
-
-
-def kind_at(start, at, end):
-    """What the slot did in the second [at, at + 1)."""
-    stopping = min(second(start.stopping), end) if start.stopping else end
-    started = min(second(start.started), stopping) if start.started else stopping
-    if at < started:
-        return "Starting"
-    return "Running" if at < stopping else "Stopping"
-
-
-def closed_line(start, end, total):
-    """The expected output of a close, from the seconds walked one by one."""
-    lines = []
-    amount = 0
-    for offset, paid in enumerate(start.seconds):
-        at = start.begin + offset
-        key = (kind_at(start, at, end), paid)
-        if lines and lines[-1][0] == key:
-            lines[-1][2] = at + 1
-        else:
-            lines.append([key, at, at + 1])
-        amount += start.rate if paid else 0
-    text = f"closed {start.uid} {start.number} {usd(amount)} {usd(total + amount)}"
-    for (kind, paid), begin, finish in lines:
-        charged = usd(start.rate * (finish - begin) if paid else 0)
-        text += f" {kind},{begin},{finish},{charged},{'paid' if paid else 'waived'}"
-    return amount, text
-
-
-def times(start, upto):
-    known = [start.reserved, start.started, start.stopping, start.released]
-    return " ".join(str(t if i <= upto else 0) for i, t in enumerate(known))
-
+from facts import GIB, MONTH, PICO, RESERVE_S, T0, US, Start, closed_line, offer_of, rate_of, second, shape, times, usd
 
 def jitter(rng, spread):
     """Microseconds; now and then a whole second, where rounding changes nothing."""
@@ -182,6 +103,7 @@ class Poor:
 
     def __init__(self, rng, sandboxes, length):
         self.rng, self.facts, self.out = rng, [], []
+        self.budgeted = rng.random() < 0.7
         self.price = [rng.randrange(1, 10**6) for _ in range(3)]
         self.facts.append("P v0 0 " + " ".join(usd(v) for v in self.price))
         # A few sizes of about the same price, so that money and Sandboxes end at about the same pace.
@@ -194,10 +116,13 @@ class Poor:
         self.numbers = {f"u{i}": 0 for i in range(sandboxes)}
         self.funded, self.open = {}, {}
         self.credit_number = 0
-        for at in range(T0, T0 + length):
+        self.budgets = {}   # name → [limit, period]
+        self.spent = {"Total": 0, "Monthly": 0}
+        begin = rng.choice([T0, MONTH - length // 2])
+        for at in range(begin, begin + length):
             self.step(at)
         for uid in list(self.open):
-            self.release(uid, (T0 + length) * US - 1)
+            self.release(uid, (begin + length) * US - 1)
 
     def live(self):
         return [s for _, s in sorted(self.open.items()) if s.live]
@@ -207,6 +132,8 @@ class Poor:
 
     def step(self, at):
         """What happens within (at − 1, at), then deadlines at `at`, then the second [at, at + 1) is paid."""
+        if at == MONTH:
+            self.spent["Monthly"] = 0
         count = self.rng.choice([0, 0, 0, 0, 0, 1, 2])
         for now in sorted(self.rng.randrange((at - 1) * US + 1, at * US) for _ in range(count)):
             self.something(now, at)
@@ -214,12 +141,13 @@ class Poor:
             if self.cap_ends(start):
                 start.live, start.capped = False, True
                 self.order(start, "cap", at)
+        self.budgets_end(at, at)
         self.judge(at)
         rate = sum(s.rate for s in self.live())
         if rate > self.remaining - self.set_aside() and self.live():
             self.out.append(f"exhausted org {at}")
             for start in self.live():
-                start.live = False
+                start.live, start.why = False, "balance"
                 self.out.append(f"until {start.uid} {start.number} {at}")
         for start in self.open.values():
             if start.begin <= at:
@@ -227,6 +155,36 @@ class Poor:
                 if start.live:
                     start.paid += start.rate
                     self.remaining -= start.rate
+                    self.spent["Total"] += start.rate
+                    self.spent["Monthly"] += start.rate
+
+    def budgets_end(self, at, now_s):
+        """A Budget that cannot pay the second that begins at `at` ends every line of the project."""
+        rate = sum(s.rate for s in self.live())
+        full = [name for name, (limit, period) in sorted(self.budgets.items())
+                if rate and self.spent[period] + self.set_aside() + rate > limit]
+        self.out += [f"full {name} {at}" for name in full]
+        for start in self.live() if full else []:
+            start.live, start.why = False, "budget"
+            self.out.append(f"until {start.uid} {start.number} {at}")
+            self.order(start, "budget", now_s)
+
+    def put_budget(self, now, at):
+        name = self.rng.choice("ab")
+        period = self.budgets[name][1] if name in self.budgets else self.rng.choice(["Total", "Monthly"])
+        limit = self.rng.choice([0, self.spent[period]]) + self.rng.randrange(1, self.unit * 2000)
+        self.budgets[name] = [limit, period]
+        self.facts.append(f"B {now} org {name} {usd(limit)} {period}")
+        self.budgets_end(at, at)
+
+    def raise_cap(self, start, now):
+        some = self.totals.get(start.uid, 0) + start.paid + self.unit * self.rng.randrange(-50, 200)
+        if some <= 0:
+            return
+        self.facts.append(f"M {now} {start.uid} {start.number} org {usd(some)}")
+        if start.capped or (start.cap is not None and some <= start.cap):
+            return
+        start.cap = some if start.cap is not None else max(some, self.totals.get(start.uid, 0) + start.paid)
 
     def judge(self, at):
         rate = sum(s.rate for s in self.live())
@@ -247,6 +205,10 @@ class Poor:
             self.facts.append(f"C {now} org g{self.credit_number} {usd(amount)}")
             self.credits += amount
             self.remaining += amount
+        elif self.budgeted and self.rng.random() < 0.03:
+            self.put_budget(now, at)
+        elif (uid in self.open or uid in self.funded) and self.rng.random() < 0.03:
+            self.raise_cap(self.open.get(uid) or self.funded[uid], now)
         elif uid in self.open:
             start = self.open[uid]
             choice = self.rng.random()
@@ -283,7 +245,7 @@ class Poor:
             start.live, start.capped = False, True
             self.order(start, "cap", at)
         elif not start.live:
-            self.order(start, "balance", at)
+            self.order(start, start.why, at)
         else:
             rate = sum(s.rate for s in self.live())
             if rate and (self.remaining - self.set_aside()) // rate < RESERVE_S:  # before this whole second
@@ -306,9 +268,18 @@ class Poor:
             self.out.append(f"refused {uid} {number} balance {usd(start.hold)} {usd(max(0, available))}")
         elif left is not None and left < start.hold:
             self.out.append(f"refused {uid} {number} maxCostUSD {usd(start.hold)} {usd(max(0, left))}")
+        elif self.least() is not None and self.least()[0] < start.hold:
+            left, name = self.least()
+            self.out.append(f"refused {uid} {number} budget/{name} {usd(start.hold)} {usd(max(0, left))}")
         else:
             self.out.append(f"funded {uid} {number} {usd(start.rate)} {usd(start.hold)}")
             self.funded[uid] = start
+
+    def least(self):
+        """What the Budget with the least left leaves to a new start, and its name."""
+        held = self.set_aside() + sum(s.hold for s in self.live())
+        return min(((limit - self.spent[period] - held, name)
+                    for name, (limit, period) in self.budgets.items()), default=None)
 
     def release(self, uid, now):
         start = self.open.pop(uid)
@@ -320,6 +291,9 @@ class Poor:
         self.ends[uid] = end
         self.charged += amount
         self.out.append(text)
+
+    def project(self):
+        return f"project p {usd(self.charged)} {usd(0)} {usd(0)} {usd(0)}"
 
     def account(self):
         held = sum(s.hold for s in self.funded.values())
@@ -367,18 +341,19 @@ def main():
             intervals += sum(line.startswith("closed") for line in wanted)
         for _ in range(4):
             world = Poor(rng, sandboxes=5, length=1500)
-            differ("poor", world.facts, world.out + [world.account()], run(options.replay, world.facts))
+            differ("poor", world.facts, world.out + [world.project(), world.account()], run(options.replay, world.facts))
             closed = sum(line.startswith("closed") for line in world.out)
             poor += closed
             intervals += closed
             seen["declined"] += sum(fact.startswith("D") for fact in world.facts)
+            seen["raised"] += sum(fact.startswith("M") for fact in world.facts)
             for line in world.out:
-                marks = [w for w in ("balance", "cap", "maxCostUSD", "waived") if w in line]
+                marks = [w for w in ("balance", "cap", "maxCostUSD", "budget", "waived") if w in line]
                 seen[" ".join([line.split()[0]] + marks)] += 1
     print(f"{intervals} intervals, {poor} of them where money was short: no difference")
     print("where money was short: " + ", ".join(f"{n} {what}" for what, n in sorted(seen.items())))
     needed = {"exhausted", "until", "declined", "stop balance", "stop cap", "closed waived", "refused balance",
-              "refused maxCostUSD"}
+              "refused maxCostUSD", "full", "stop budget", "refused budget", "raised"}
     if intervals >= 5000 and not needed <= set(seen):
         sys.exit("the histories did not reach: " + ", ".join(sorted(needed - set(seen))))
 

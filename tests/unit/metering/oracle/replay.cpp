@@ -7,6 +7,8 @@
 //   O now_us uid start org milli memory disk cap|-    SlotOffered
 //   L now_us uid start org at_us                      OfferLapsed
 //   D now_us uid start org                            StopDeclined; its money is judged at once
+//   M now_us uid start org cap                        MaxCostRaised
+//   B now_us org name limit Monthly|Total             a Budget of project p is made or changed
 //   R|S|T|E now_us uid start org reserved started stopping released    SlotReserved, SandboxStarted,
 //                                                     SlotStopping, SlotReleased; 0: not known
 #include <iostream>
@@ -35,6 +37,7 @@ class Replay {
     fire_deadlines(from_micros(now_us));
     context_.now = from_micros(now_us);
     if (kind == 'C') return credit(in);
+    if (kind == 'B') return put_budget(in);
     std::string uid, org;
     int64_t start = 0;
     in >> uid >> start >> org;
@@ -43,12 +46,17 @@ class Replay {
     if (kind == 'R') return run(timed<pb::SlotReserved>(in, uid, start, org));
     if (kind == 'S') return run(timed<pb::SandboxStarted>(in, uid, start, org));
     if (kind == 'D') return declined(uid, start, org);
+    if (kind == 'M') return run(raised(in, uid, start, org));
     if (kind == 'T') return run(timed<pb::SlotStopping>(in, uid, start, org));
     CHECK(kind == 'E', "fact {}", text);
     run(timed<pb::SlotReleased>(in, uid, start, org));
   }
 
   void finish() {
+    for (const auto& [project, budget] : budgets_)
+      std::cout << "project " << project << ' ' << budget.total.spent.to_decimal() << ' '
+                << budget.total.pending.to_decimal() << ' ' << budget.rate.to_decimal() << ' '
+                << budget.held_open.to_decimal() << '\n';
     for (const auto& [org, account] : accounts_)
       std::cout << "account " << org << ' ' << account.credits.to_decimal() << ' '
                 << account.charged.to_decimal() << ' ' << account.pending.to_decimal() << ' '
@@ -69,6 +77,55 @@ class Replay {
     std::string org, id, amount;
     in >> org >> id >> amount;
     on_account(org, PostCredit{OrgId(org), id, "Grant", *Money::parse(amount), "oracle"});
+  }
+
+  void put_budget(std::istringstream& in) {
+    std::string org, name, limit, period;
+    in >> org >> name >> limit >> period;
+    const bool create = budget::find(budgets_["p"], name) == nullptr;
+    on_budget(PutBudget{OrgId(org),
+                        ProjectId("p"),
+                        name,
+                        "uid",
+                        {*Money::parse(limit), *budget::period_of(period), {}},
+                        "oracle",
+                        create});
+    judge_over_budget();
+  }
+
+  void on_budget(const BudgetCommand& command) {
+    auto& account = accounts_["org"];
+    const auto events = decide(account, budgets_["p"], command, context_);
+    CHECK(events.has_value(), "a Budget was refused");
+    for (const auto& event : events->account) {
+      account::evolve(account, event);
+      print(event);
+    }
+    keep(account);
+    keep(*events);
+  }
+
+  void keep(const Events& events) {
+    auto& budget = budgets_["p"];
+    for (const auto& event : events.budget) {
+      budget::evolve(budget, event);
+      const auto bytes = codec::encode(event);
+      CHECK(*codec::decode_budget(bytes.type, bytes.payload) == event, "codec of {}", bytes.type);
+      if (const auto* full = std::get_if<budget::BudgetExhausted>(&event))
+        std::cout << "full " << full->name << ' ' << full->at_s << '\n';
+    }
+    CHECK(*codec::decode_budget_state(codec::encode_state(budget)) == budget, "codec of a budget");
+  }
+
+  // As the service finds them: whose line ended with a Budget, and is not told of it or not stopping.
+  void judge_over_budget() {
+    const auto open = open_;
+    for (const auto& [name, slot] : open) {
+      const auto& start = *charges_[name].current;
+      const bool over = start.budget_era < budgets_["p"].era && !start.capped;
+      if (over && (!start.paid_until_s || (!start.stop_ordered && !start.times.stopping)))
+        apply(JudgeMoney{slot, context_.now});
+    }
   }
 
   void on_account(const std::string& org, const AccountCommand& command) {
@@ -109,6 +166,17 @@ class Replay {
     int64_t at_us = 0;
     in >> at_us;
     m.set_at_us(at_us);
+    return m;
+  }
+
+  pb::MaxCostRaised raised(std::istringstream& in, const std::string& uid, int64_t start,
+                           const std::string& org) {
+    auto m = about<pb::MaxCostRaised>(uid, start, org);
+    std::string cap;
+    in >> cap;
+    m.set_max_cost_usd(cap);
+    m.set_at_us(to_micros(context_.now));
+    judged_.erase({uid, start});
     return m;
   }
 
@@ -160,12 +228,7 @@ class Replay {
       CHECK(*codec::decode_charge(bytes.type, bytes.payload) == event, "codec of {}", bytes.type);
       print(event);
     }
-    for (const auto& event : events->budget) {
-      budget::evolve(budget, event);
-      const auto bytes = codec::encode(event);
-      CHECK(*codec::decode_budget(bytes.type, bytes.payload) == event, "codec of {}", bytes.type);
-    }
-    CHECK(*codec::decode_budget_state(codec::encode_state(budget)) == budget, "codec of a budget");
+    keep(*events);
     CHECK(*codec::decode_charge_state(codec::encode_state(charge)) == charge, "codec of a charge");
     keep(account);
     if (charge.current && charge.current->phase == charge::Phase::kOpen)
@@ -183,20 +246,29 @@ class Replay {
     while (true) {
       auto due = until + Micros(1);
       std::string uid, org;
+      bool budget = false;
       for (const auto& [name, slot] : open_) {
         const auto& start = *charges_[name].current;
         if (!start.cap_s || start.capped || judged_.contains({name, slot.start})) continue;
         if (to_instant(*start.cap_s) < due) due = to_instant(*start.cap_s), uid = name, org.clear();
       }
+      const auto next_budget = budget::next_deadline(budgets_["p"], Instant());
+      if (next_budget && *next_budget < due) due = *next_budget, budget = true, uid.clear();
       for (const auto& [name, account] : accounts_) {
         const auto next = account::next_deadline(account, context_.stop_reserve, looked_at_[name]);
-        if (next && *next < due) due = *next, org = name, uid.clear();
+        if (next && *next < due) due = *next, org = name, budget = false, uid.clear();
       }
-      if (uid.empty() && org.empty()) return;
+      if (uid.empty() && org.empty() && !budget) return;
       context_.now = std::max(due, context_.now);
       if (!uid.empty()) {
         judged_.insert({uid, open_[uid].start});
         apply(JudgeMoney{open_[uid], context_.now});
+        judge_over_budget();  // the same second may have ended a Budget
+        continue;
+      }
+      if (budget) {
+        on_budget(JudgeBudget{OrgId("org"), ProjectId("p"), context_.now});
+        judge_over_budget();
         continue;
       }
       looked_at_[org] = due;
@@ -204,6 +276,7 @@ class Replay {
       for (const auto& [name, slot] : open)
         if (slot.org.str() == org) apply(JudgeMoney{slot, context_.now});
       on_account(org, JudgeBalance{OrgId(org), context_.now});
+      judge_over_budget();
     }
   }
 
@@ -216,7 +289,11 @@ class Replay {
                 << r->hold.to_decimal() << ' ' << r->available.to_decimal() << '\n';
     } else if (const auto* s = std::get_if<charge::StopOrdered>(&event)) {
       const bool cap = s->reason == charge::StopReason::kMaxCostReached;
-      std::cout << "stop " << s->slot.uid.str() << ' ' << s->slot.start << ' ' << (cap ? "cap" : "balance")
+      const bool full = s->reason == charge::StopReason::kBudgetExceeded;
+      std::cout << "stop " << s->slot.uid.str() << ' ' << s->slot.start << ' '
+                << (cap    ? "cap"
+                    : full ? "budget"
+                           : "balance")
                 << ' ' << to_money_second(s->at) << '\n';
     } else if (const auto* p = std::get_if<charge::PaidUntil>(&event)) {
       std::cout << "until " << p->slot.uid.str() << ' ' << p->slot.start << ' ' << p->at_s << '\n';

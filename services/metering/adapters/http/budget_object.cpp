@@ -1,0 +1,198 @@
+#include "services/metering/adapters/http/budget_object.hpp"
+
+#include <algorithm>
+
+namespace nodus::metering {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr size_t kMaxName = 63;
+
+class Faults {
+ public:
+  void add(std::string field, std::string reason, std::string message) {
+    error_.causes.push_back({std::move(field), std::move(reason), std::move(message)});
+  }
+  void value(std::string field, std::string message) {
+    add(std::move(field), "FieldValueInvalid", std::move(message));
+  }
+  const json::object* object(const json::object& in, std::string_view name, const std::string& path) {
+    const auto* found = in.if_contains(name);
+    if (found == nullptr || found->is_null()) return nullptr;
+    if (!found->is_object()) add(path, "FieldTypeInvalid", "An object goes here.");
+    return found->if_object();
+  }
+  std::string text(const json::object& in, std::string_view name, const std::string& path,
+                   const char* wanted = "A string goes here.") {
+    const auto* found = in.if_contains(name);
+    if (found == nullptr || found->is_null()) return "";
+    if (!found->is_string()) add(path, "FieldTypeInvalid", wanted);
+    return found->is_string() ? std::string(found->get_string()) : "";
+  }
+  void only(const json::object& in, const std::string& path, std::initializer_list<std::string_view> known) {
+    for (const auto& [key, value] : in)
+      if (std::ranges::find(known, std::string_view(key)) == known.end())
+        add(path + std::string(key).substr(0, 128), "FieldUnknown", "There is no such field in a Budget.");
+  }
+  Error& error() { return error_; }
+
+ private:
+  Error error_{Code::kInvalid, "Invalid", "The Budget has faults.", {}, {}, {}};
+};
+
+bool is_name(const std::string& text) {
+  const auto fine = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
+  return !text.empty() && text.size() <= kMaxName && text.front() != '-' && text.back() != '-' &&
+         std::ranges::all_of(text, fine);
+}
+
+void read_limit(Faults& faults, const json::object& spec, budget::Spec& out) {
+  const std::string path = "spec.limitUSD";
+  const auto text = faults.text(spec, "limitUSD", path, "An amount is a string, such as \"100.00\".");
+  const auto* given = spec.if_contains("limitUSD");
+  if (given == nullptr || given->is_null())
+    return faults.add(path, "FieldValueRequired", "A Budget needs a limit, such as \"100.00\".");
+  if (!given->is_string()) return;
+  const auto amount = Money::parse(text);
+  if (!amount)
+    faults.value(path, amount.error().message);
+  else if (*amount < Money())
+    faults.value(path, "A limit is 0 USD or more.");
+  else
+    out.limit = *amount;
+}
+
+void read_thresholds(Faults& faults, const json::object& spec, budget::Spec& out) {
+  const std::string path = "spec.thresholdsPercent";
+  const auto* given = spec.if_contains("thresholdsPercent");
+  if (given == nullptr || given->is_null()) return;
+  if (!given->is_array()) return faults.add(path, "FieldTypeInvalid", "A list of whole numbers goes here.");
+  out.thresholds.clear();
+  for (const auto& item : given->get_array()) {
+    if (!item.is_int64() || item.get_int64() < 1 || item.get_int64() > 100)
+      return faults.value(path, "A threshold is a whole number, 1 to 100.");
+    out.thresholds.push_back(static_cast<int>(item.get_int64()));
+  }
+  std::ranges::sort(out.thresholds);
+  const auto repeated = std::ranges::unique(out.thresholds);
+  out.thresholds.erase(repeated.begin(), repeated.end());
+  if (out.thresholds.size() > budget::kMaxThresholds)
+    faults.value(path, "A Budget has at most " + std::to_string(budget::kMaxThresholds) + " thresholds.");
+}
+
+void read_spec(Faults& faults, const json::object& object, budget::Spec& out) {
+  const auto* spec = faults.object(object, "spec", "spec");
+  if (spec == nullptr) {
+    if (!object.contains("spec") || object.at("spec").is_null())
+      faults.add("spec", "FieldValueRequired", "A Budget needs a spec with its limitUSD.");
+    return;
+  }
+  faults.only(*spec, "spec.", {"limitUSD", "period", "thresholdsPercent"});
+  read_limit(faults, *spec, out);
+  read_thresholds(faults, *spec, out);
+  const auto period = faults.text(*spec, "period", "spec.period");
+  if (period.empty()) return;
+  if (const auto known = budget::period_of(period))
+    out.period = *known;
+  else
+    faults.value("spec.period", "A period is Monthly (calendar months, UTC) or Total.");
+}
+
+void read_metadata(Faults& faults, const json::object& object, const ProjectId& project,
+                   BudgetManifest& out) {
+  const auto* metadata = faults.object(object, "metadata", "metadata");
+  static const json::object none;
+  const auto& meta = metadata ? *metadata : none;
+  faults.only(meta, "metadata.",
+              {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
+               "annotations", "labels", "managedFields"});
+  for (const char* unkept : {"labels", "annotations"}) {
+    const auto* given = meta.if_contains(unkept);
+    if (given != nullptr && given->is_object() && !given->get_object().empty())
+      faults.value(std::string("metadata.") + unkept, "A Budget keeps none; leave them out.");
+  }
+  out.name = faults.text(meta, "name", "metadata.name");
+  out.uid = faults.text(meta, "uid", "metadata.uid");
+  out.resource_version = faults.text(meta, "resourceVersion", "metadata.resourceVersion");
+  const auto space = faults.text(meta, "namespace", "metadata.namespace");
+  if (!space.empty() && space != project_name(project))
+    faults.value("metadata.namespace", "It is not the project of the path.");
+  if (!is_name(out.name))
+    faults.value("metadata.name", "A name has 1 to 63 lower-case letters, digits and inner hyphens.");
+}
+
+std::string amount_text(Money amount) {
+  std::string text = amount.to_decimal();
+  const size_t least = text.find('.') + 3;
+  while (text.size() > least && text.back() == '0') text.pop_back();
+  return text;
+}
+
+json::object condition(const budget::Budget& budget) {
+  json::object out{{"type", "Exhausted"},
+                   {"status", budget.exhausted_s ? "True" : "False"},
+                   {"reason", budget.exhausted_s ? "LimitReached" : "WithinLimit"}};
+  out["message"] = budget.exhausted_s ? "Nothing starts in this project until the limit is raised" +
+                                            std::string(budget.spec.period == budget::Period::kMonthly
+                                                            ? " or the next month begins."
+                                                            : ".")
+                                      : "";
+  if (budget.exhausted_s) out["lastTransitionTime"] = to_rfc3339(to_instant(*budget.exhausted_s));
+  return out;
+}
+
+}  // namespace
+
+std::string project_name(const ProjectId& project) {
+  return project.str().substr(project.str().rfind('/') + 1);
+}
+
+Result<BudgetManifest> read_budget(const json::value& value, const ProjectId& project) {
+  if (!value.is_object()) return fail(Code::kBadRequest, "BadRequest", "The body is not a JSON object.");
+  const auto& object = value.get_object();
+  Faults faults;
+  BudgetManifest out;
+  faults.only(object, "", {"apiVersion", "kind", "metadata", "spec", "status"});
+  const auto version = faults.text(object, "apiVersion", "apiVersion");
+  if (!version.empty() && version != "nodus.dev/v1") faults.value("apiVersion", "It is nodus.dev/v1.");
+  const auto kind = faults.text(object, "kind", "kind");
+  if (!kind.empty() && kind != "Budget") faults.value("kind", "It is Budget.");
+  read_metadata(faults, object, project, out);
+  read_spec(faults, object, out.spec);
+  if (!faults.error().causes.empty()) return std::unexpected(std::move(faults.error()));
+  return out;
+}
+
+json::object to_json(const budget::State& state, const budget::Budget& budget, Instant now) {
+  const auto now_s = to_money_second(now);
+  const auto end = budget::ends_at(state, budget);
+  const bool monthly = budget.spec.period == budget::Period::kMonthly;
+  const Money spent = budget::spent(state, budget, end ? std::min(*end, now_s) : now_s);
+  json::array thresholds;
+  for (const int percent : budget.spec.thresholds) thresholds.emplace_back(percent);
+  json::object status{{"spentUSD", spent.to_decimal()},
+                      {"heldUSD", budget::held(state).to_decimal()},
+                      {"remainingUSD", std::max(budget.spec.limit - spent, Money()).to_decimal()},
+                      {"thresholdReachedPercent", budget.reached}};
+  if (budget.exhausted_s) status["exhaustedAt"] = to_rfc3339(to_instant(*budget.exhausted_s));
+  if (monthly) status["resetsAt"] = to_rfc3339(to_instant(budget::next_month(now_s)));
+  status["conditions"] = json::array{condition(budget)};
+  return {{"apiVersion", "nodus.dev/v1"},
+          {"kind", "Budget"},
+          {"metadata",
+           {{"name", budget.name},
+            {"namespace", project_name(state.project)},
+            {"uid", budget.uid},
+            {"resourceVersion", std::to_string(budget.generation)},
+            {"generation", budget.generation},
+            {"creationTimestamp", to_rfc3339(budget.created_at)}}},
+          {"spec",
+           {{"limitUSD", amount_text(budget.spec.limit)},
+            {"period", budget::to_string(budget.spec.period)},
+            {"thresholdsPercent", std::move(thresholds)}}},
+          {"status", std::move(status)}};
+}
+
+}  // namespace nodus::metering
