@@ -16,7 +16,7 @@ using Wide = __int128;
 
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr Wide kWideMax = ~(Wide{1} << 127);
-constexpr size_t kMaxDigits = 18;  // 10^18 × 2^60 stays below 2^127
+constexpr size_t kMaxDigits = 19;  // as many as the largest value has; 10^19 × 2^60 stays below 2^127
 constexpr int kMaxExponent = 18;   // as many as E has
 
 // digits × 10^-scale

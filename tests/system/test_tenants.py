@@ -42,17 +42,20 @@ def test_suspension_stops_what_runs_and_keeps_its_files(stack):
     admin(stack, "org", "suspend", "dev", "--reason", "unpaid since May")
     wait_until(lambda: stack.phase("kept") == "Stopped", 60, "the stop")
     assert running.wait(30) != 0
-    for method, path, body in (("POST", "sandboxes/kept/exec", {"command": ["true"]}),
-                               ("GET", "sandboxes/kept/files?path=/workspace/file", None),
-                               ("PATCH", "sandboxes/kept", {"spec": {"state": "Running"}}),
-                               ("POST", "sandboxes", {"metadata": {"name": "new"}, "spec": {"image": "nodus/busybox"}})):
-        headers = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else None
-        status, _, answer = stack.call(method, path, body, headers=headers)
-        assert (status, answer["reason"]) == (403, "OrganizationSuspended"), answer
-        assert "unpaid since May" in answer["message"]
-    status, _, own = stack.call("GET", ORG)
-    assert (status, own["status"]["phase"]) == (200, "Suspended")
-    admin(stack, "org", "resume", "dev")
+    new = {"apiVersion": "nodus.dev/v1", "kind": "Sandbox", "metadata": {"name": "new"}, "spec": {"image": "nodus/busybox"}}
+    try:
+        for method, path, body in (("POST", "sandboxes/kept/exec", {"command": ["true"]}),
+                                   ("GET", "sandboxes/kept/files?path=/workspace/file", None),
+                                   ("PATCH", "sandboxes/kept", {"spec": {"state": "Running"}}),
+                                   ("POST", "sandboxes", new)):
+            headers = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else None
+            status, _, answer = stack.call(method, path, body, headers=headers)
+            assert (status, answer["reason"]) == (403, "OrganizationSuspended"), answer
+            assert "unpaid since May" in answer["message"]
+        status, _, own = stack.call("GET", ORG)
+        assert (status, own["status"]["phase"]) == (200, "Suspended")
+    finally:
+        admin(stack, "org", "resume", "dev")
     wait_until(lambda: stack.call("GET", ORG)[2]["status"]["phase"] == "Active", 5, "the resumption")
     assert stack.phase("kept") == "Stopped"
     # A key that was looked up is believed for half a second.

@@ -54,7 +54,9 @@ TEST_P(Killed, BetweenAnyTwoStepsTheOutcomeIsTheSame) {
   ASSERT_TRUE(s.reaches("u1", "SlotReleased"));
   around([&] { s.request_start("u1", 2); });
   ASSERT_TRUE(s.reaches("u1", "SlotOffered"));
-  EXPECT_EQ(Types(s.types("u1")).size(), kWholeStart.size() + 2);
+  auto types = s.types("u1");
+  std::erase(types, "SlotPlanned");  // twice where it had to wait for the machine to be heard of again
+  EXPECT_EQ(types.size(), kWholeStart.size());  // the first start but for its plan, and the second offer
   around([&] { s.fund("u1", 2); });
   ASSERT_TRUE(s.reaches("u1", "SandboxStarted"));
   EXPECT_EQ(s.last<scheduler::v1::SandboxStarted>("u1").slot().epoch(), 2);
