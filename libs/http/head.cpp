@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "libs/base/utf8.hpp"
+
 namespace nodus::http {
 
 namespace {
@@ -79,7 +81,7 @@ Result<Headers> read_fields(std::string_view block) {
     const std::string_view name = line.substr(0, colon);
     if (!is_token(name)) return malformed("The name of a header field has an invalid character.");
     const std::string_view value = trim(line.substr(colon + 1));
-    if (!is_value(value))
+    if (!is_value(value) || (same(name, "Idempotency-Key") && !valid_utf8(value)))  // it is kept as text
       return malformed(fmt::format("The header field {} has an invalid character.", name));
     if (is_single(name) && headers.get(name))
       return malformed(fmt::format("The header field {} is given twice.", name));

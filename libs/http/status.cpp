@@ -6,9 +6,9 @@
 #include <charconv>
 
 #include "libs/base/random.hpp"
+#include "libs/base/utf8.hpp"
 #include "libs/http/client.hpp"
 #include "libs/http/message.hpp"
-#include "libs/http/websocket_frame.hpp"
 #include "libs/telemetry/log.hpp"
 
 namespace nodus::http {
@@ -103,13 +103,13 @@ void read_details(json_lib::object details, Error& error) {
 
 // A message may repeat what a client sent, and a client may send any bytes: JSON is UTF-8.
 std::string well_formed(const std::string& text) {
-  if (websocket::valid_utf8(text)) return text;
+  if (valid_utf8(text)) return text;
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const auto first = static_cast<unsigned char>(text[at]);
     const size_t size = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
     const auto character = std::string_view(text).substr(at, size);
-    const bool good = character.size() == size && websocket::valid_utf8(character);
+    const bool good = character.size() == size && valid_utf8(character);
     out += good ? character : "\xef\xbf\xbd";
     at += good ? size : 1;
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "libs/base/utf8.hpp"
+
 namespace nodus::http {
 
 namespace {
@@ -73,6 +75,7 @@ Result<void> read_path(std::string_view path, ParsedTarget& parsed) {
     if (*segment == "." || *segment == "..") return malformed("The path has a dot segment.");
     if (has_control(*segment) || segment->find_first_of("/\\") != std::string::npos)
       return malformed("The path has an escaped slash or control character.");
+    if (!valid_utf8(*segment)) return malformed("The path is not UTF-8.");
     parsed.segments.push_back(*segment);
     if (slash == std::string_view::npos) break;
     path.remove_prefix(slash + 1);
@@ -94,6 +97,9 @@ Result<void> read_query(std::string_view query, ParsedTarget& parsed) {
     if (!name || !value) return malformed("The query has a broken escape.");
     if (name->find('\0') != std::string::npos || value->find('\0') != std::string::npos)
       return malformed("The query has a NUL.");
+    // The name of a file may be any bytes.
+    if (!valid_utf8(*name) || (*name != "path" && !valid_utf8(*value)))
+      return malformed("The query is not UTF-8.");
     parsed.query.emplace(*name, *value);
   }
   return {};

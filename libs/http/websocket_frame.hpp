@@ -83,6 +83,5 @@ Result<Handshake> check_handshake(const Request& request, const std::vector<std:
                                   bool& wrong_version);
 
 std::string accept_of(std::string_view key);
-bool valid_utf8(std::string_view text);
 
 }  // namespace nodus::http::websocket

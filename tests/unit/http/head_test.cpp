@@ -60,6 +60,16 @@ TEST(Target, DecodesOnce) {
             "/w/a b&c=d+%\n");
 }
 
+// Names are text everywhere, and end in a database that takes nothing else; only a file may be called
+// anything.
+TEST(Target, IsUtf8ButForAFilesPath) {
+  for (const char* bad :
+       {"/a/d%efault", "/%ff", "/a%ed%a0%80", "/a%c0%af", "/x?sandbox=%ff", "/x?%ff=1", "/x?path=a&b=%80"})
+    EXPECT_FALSE(parse_target(bad)) << bad;
+  EXPECT_EQ(parse_target("/x?path=/%ff")->query.find("path")->second, "/\xff");
+  EXPECT_EQ(parse_target("/%e2%82%ac?q=%f0%9f%98%80")->segments[0], "\xe2\x82\xac");
+}
+
 TEST(Chunks, AnySplitGivesTheSameBody) {
   const std::string wire = "5\r\nhello\r\n6\r\n world\r\n0\r\nT: x\r\n\r\nNEXT";
   for (size_t step = 1; step <= wire.size(); ++step) {
