@@ -183,6 +183,11 @@ int Sandbox::exec(const std::vector<std::string>& argv) const {
 
 Sandbox::~Sandbox() {
   if (runtime_ == Runtime::kPlain) {
+    // The helper changes its credentials, which makes the kernel forget unshare's --kill-child: it is ended
+    // by its own pid, and its namespace with it.
+    pid_t helper = 0;
+    const std::string self = std::to_string(pid_);
+    if (std::ifstream("/proc/" + self + "/task/" + self + "/children") >> helper) kill(helper, SIGKILL);
     kill(pid_, SIGKILL);
   } else {
     run({program_, "--root", (directory_ / "state").string(), "kill", id_, "KILL"}, directory_ / "log");
