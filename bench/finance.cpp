@@ -39,7 +39,8 @@ class Bench {
   // them.
   void fill(int64_t lines) {
     constexpr int64_t kStep = 250'000;
-    for (; filled_ < lines; filled_ += kStep)
+    while (filled_ < lines) {
+      const int64_t to = std::min(filled_ + kStep, lines);
       sql(
           fmt::format("INSERT INTO bill_lines (sandbox_uid, start, ordinal, org, project, sandbox_name, "
                       "kind, from_s, to_s, rate,"
@@ -49,7 +50,9 @@ class Bench {
                       "86000 + 10, 0.0000058,"
                       " 0.000058, false, 'Charged' FROM (SELECT n, n * 31 % 30 AS day FROM "
                       "generate_series({0}::bigint, {1} - 1) n) g",
-                      filled_, filled_ + kStep, kSandboxes, kProjects, begin_of(kMonth)));
+                      filled_, to, kSandboxes, kProjects, begin_of(kMonth)));
+      filled_ = to;
+    }
     sql("TRUNCATE bill_days; INSERT INTO bill_days (org, day, project, kind, reason, seconds, amount, lines)"
         " SELECT org, (from_s / 86400)::integer, project, kind, reason, sum(to_s - from_s), sum(amount), "
         "count(*)"
