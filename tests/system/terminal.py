@@ -12,6 +12,7 @@ class Terminal:
     def __init__(self, env, directory, columns=100, rows=30):
         self.socket = str(directory / "tmux")
         self.env = env | {"TERM": "xterm-256color", "PS1": "$ ", "LC_ALL": "C.UTF-8"}
+        self.runs = 0
         self._tmux("-f", "/dev/null", "new-session", "-d", "-s", "t", "-x", str(columns), "-y", str(rows),
                    "env", "-u", "TMUX", "bash", "--norc", "--noprofile")
         self._tmux("set-option", "-t", "t", "status", "off")
@@ -53,13 +54,16 @@ class Terminal:
         except AssertionError:
             raise AssertionError(f"{text!r} is not on the screen:\n{self.screen()}") from None
 
-    def run(self, *command, seconds=60):
-        """Runs a command in the terminal's own shell; returns its exit code, as the shell tells it."""
-        self.type(shlex.join(map(str, command)) + "; echo \"code=$?.\"", enter=True)
+    def run(self, *command):
+        """Runs a command in the terminal's own shell, which then tells its exit code; `ended()` waits for that."""
+        self.runs += 1
+        self.type(shlex.join(map(str, command)) + f"; echo \"code {self.runs}=$?.\"", enter=True)
 
     def ended(self, seconds=60):
-        found = wait_until(lambda: [line for line in self.lines() if line.startswith("code=")], seconds, "the exit code")
-        return int(found[-1].removeprefix("code=").rstrip("."))
+        """The exit code of the last `run()`, and of no run before it, whose lines may still be on the screen."""
+        mark = f"code {self.runs}="
+        found = wait_until(lambda: [line for line in self.lines() if line.startswith(mark)], seconds, "the exit code")
+        return int(found[-1].removeprefix(mark).rstrip("."))
 
     def close(self):
         subprocess.run(["tmux", "-S", self.socket, "kill-server"], env=self.env, capture_output=True, timeout=30, check=False)
