@@ -259,10 +259,12 @@ CREATE FUNCTION metering.open_lines(of_org text, at_s bigint) RETURNS TABLE(org 
     AS $$
   WITH spans AS (
     SELECT s.*, greatest(s.from_s, open_lines.at_s) AS end_s,
-           least(s.paid_until_s, e.at_s, CASE WHEN s.era = a.era AND a.rate > 0 THEN
+           CASE WHEN b.by_budget OR b.at_s < e.at_s THEN b.at_s END AS full_s,
+           least(s.paid_until_s, e.at_s, b.at_s, CASE WHEN s.era = a.era AND a.rate > 0 THEN
              least(div(a.credits - a.charged - a.pending - a.held_funded + a.base, a.rate), 9e15)::bigint END)
              AS broke_s
       FROM starts s JOIN accounts a ON a.org = s.org LEFT JOIN exhaustions e ON e.org = s.org AND e.era = s.era
+      LEFT JOIN spend_ends b ON b.project = s.project AND b.era = s.budget_era AND s.budgeted
      WHERE s.open AND (of_org IS NULL OR s.org = of_org)),
   stops AS (
     SELECT p.*, least(p.cap_s, p.broke_s) AS paid_s,
@@ -274,12 +276,14 @@ CREATE FUNCTION metering.open_lines(of_org text, at_s bigint) RETURNS TABLE(org 
   SELECT m.org, m.project, m.sandbox_uid, m.sandbox_name, m.start,
          (row_number() OVER (PARTITION BY m.sandbox_uid ORDER BY l.a))::integer,
          k.kind, l.a, l.b, m.rate, CASE WHEN p.waived THEN 0 ELSE m.rate * (l.b - l.a) END, p.waived,
-         CASE WHEN NOT p.waived THEN 'Charged' WHEN m.cap_s = m.paid_s THEN 'MaxCostReached'
+         CASE WHEN NOT p.waived THEN 'Charged' WHEN k.free THEN 'PlatformRecovery'
+              WHEN m.cap_s = m.paid_s THEN 'MaxCostReached' WHEN m.full_s = m.paid_s THEN 'BudgetExceeded'
               ELSE 'InsufficientCredits' END
     FROM marks m
-   CROSS JOIN LATERAL (VALUES ('Starting', m.from_s, m.run_s), ('Running', m.run_s, m.stop_s),
-                              ('Stopping', m.stop_s, m.end_s)) AS k (kind, a, b)
-   CROSS JOIN LATERAL (VALUES (least(greatest(coalesce(m.paid_s, k.b), k.a), k.b))) AS c (at)
+   CROSS JOIN LATERAL (VALUES ('Starting', m.from_s, m.run_s, m.recovery), ('Running', m.run_s, m.stop_s, false),
+                              ('Stopping', m.stop_s, m.end_s, m.recovery)) AS k (kind, a, b, free)
+   CROSS JOIN LATERAL (VALUES (CASE WHEN k.free THEN k.a ELSE least(greatest(coalesce(m.paid_s, k.b), k.a), k.b) END))
+     AS c (at)
    CROSS JOIN LATERAL (VALUES (k.a, c.at, false), (c.at, k.b, true)) AS p (a, b, waived)
    CROSS JOIN LATERAL generate_series(p.a / 86400, (p.b - 1) / 86400) AS d (day)
    CROSS JOIN LATERAL (VALUES (greatest(p.a, d.day * 86400), least(p.b, (d.day + 1) * 86400))) AS l (a, b)
@@ -484,7 +488,8 @@ CREATE TABLE metering.starts (
     stop_ordered boolean NOT NULL,
     paid_until_s bigint,
     budgeted boolean DEFAULT false NOT NULL,
-    budget_era bigint DEFAULT 0 NOT NULL
+    budget_era bigint DEFAULT 0 NOT NULL,
+    recovery boolean DEFAULT false NOT NULL
 );
 
 ALTER TABLE metering.starts OWNER TO metering;
@@ -700,7 +705,7 @@ COMMENT ON COLUMN finance.lines.usd_per_second IS 'Rate of the start, frozen whe
 
 COMMENT ON COLUMN finance.lines.amount_usd IS 'Rate × seconds, exact; 0 when waived';
 
-COMMENT ON COLUMN finance.lines.reason IS 'Charged, or why it was waived: InsufficientCredits, MaxCostReached';
+COMMENT ON COLUMN finance.lines.reason IS 'Charged, or why it was waived: MaxCostReached, BudgetExceeded, InsufficientCredits, PlatformRecovery';
 
 COMMENT ON COLUMN finance.lines.is_open IS 'Of a start that is not over: grows until it is';
 
@@ -839,7 +844,7 @@ CREATE VIEW finance.waived AS
 
 ALTER TABLE finance.waived OWNER TO metering;
 
-COMMENT ON VIEW finance.waived IS 'What was not charged: seconds after the money had ended, and what they would have cost.';
+COMMENT ON VIEW finance.waived IS 'What was not charged: seconds after the money had ended, or of the platform''s own; and what they would have cost.';
 
 COMMENT ON COLUMN finance.waived.organization IS 'Who pays';
 
@@ -851,7 +856,7 @@ COMMENT ON COLUMN finance.waived.sandbox_uid IS 'Its uid';
 
 COMMENT ON COLUMN finance.waived.start IS 'Which of its starts';
 
-COMMENT ON COLUMN finance.waived.reason IS 'InsufficientCredits or MaxCostReached';
+COMMENT ON COLUMN finance.waived.reason IS 'MaxCostReached, BudgetExceeded, InsufficientCredits or PlatformRecovery';
 
 COMMENT ON COLUMN finance.waived.began_at IS 'First second, UTC';
 
@@ -1207,6 +1212,15 @@ CREATE TABLE metering.relay_offsets (
 
 ALTER TABLE metering.relay_offsets OWNER TO metering;
 
+CREATE TABLE metering.spend_ends (
+    project text NOT NULL COLLATE pg_catalog."C",
+    era bigint NOT NULL,
+    at_s bigint NOT NULL,
+    by_budget boolean NOT NULL
+);
+
+ALTER TABLE metering.spend_ends OWNER TO metering;
+
 CREATE TABLE metering.start_facts (
     sandbox_uid text NOT NULL COLLATE pg_catalog."C",
     start bigint NOT NULL,
@@ -1331,6 +1345,9 @@ ALTER TABLE ONLY metering.project_spend
 
 ALTER TABLE ONLY metering.relay_offsets
     ADD CONSTRAINT relay_offsets_pkey PRIMARY KEY (log_partition);
+
+ALTER TABLE ONLY metering.spend_ends
+    ADD CONSTRAINT spend_ends_pkey PRIMARY KEY (project, era);
 
 ALTER TABLE ONLY metering.start_facts
     ADD CONSTRAINT start_facts_pkey PRIMARY KEY (sandbox_uid, start);

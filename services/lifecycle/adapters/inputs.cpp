@@ -62,7 +62,8 @@ MaybeWork from_scheduler(const bus::Message& message, Instant now) {
       "nodus.scheduler.v1.SlotPlanned",          "nodus.scheduler.v1.SlotOffered",
       "nodus.scheduler.v1.SlotStopping",         "nodus.scheduler.v1.MachineRegistered",
       "nodus.scheduler.v1.MachineCapacityTaken", "nodus.scheduler.v1.MachineCapacityFreed",
-      "nodus.scheduler.v1.MachineLost",          "nodus.scheduler.v1.MaxCostRaised"};
+      "nodus.scheduler.v1.MachineLost",          "nodus.scheduler.v1.MaxCostRaised",
+      "nodus.scheduler.v1.RestorePointReleased"};
   if (kNotForUs.contains(message.type) || !message.stream.starts_with("slot/")) return std::nullopt;
   MaybeWork out = unknown(message);
   (void)(handle<sched::OfferLapsed>(message, now, out,
@@ -96,7 +97,8 @@ MaybeWork from_scheduler(const bus::Message& message, Instant now) {
 MaybeWork from_metering(const bus::Message& message, Instant now) {
   static const std::set<std::string_view> kNotForUs = {
       "nodus.metering.v1.OfferReleased", "nodus.metering.v1.ChargeOpened", "nodus.metering.v1.InstantsNoted",
-      "nodus.metering.v1.StopDeclined", "nodus.metering.v1.CapRaised"};
+      "nodus.metering.v1.StopDeclined",  "nodus.metering.v1.CapRaised",    "nodus.metering.v1.StorageOpened",
+      "nodus.metering.v1.StorageMetered"};
   if (kNotForUs.contains(message.type)) return std::nullopt;
   if (message.type == meter::FundsChanged::descriptor()->full_name()) {
     auto event = parse<meter::FundsChanged>(message);

@@ -176,28 +176,6 @@ Result<void> on(Draft& draft, const DeclineStop& command, const Context&) {
   return {};
 }
 
-// Where the charge of the current start ends, if its money does: its cap, where its lines ended, and,
-// whatever the order in which releases were heard, what is posted.
-std::optional<MoneySecond> paid_until(const Draft& draft, const Standing& stood) {
-  const charge::Start& start = draft.current();
-  std::optional<MoneySecond> until;
-  const auto limit = [&](std::optional<MoneySecond> second) {
-    if (second && (!until || *second < *until)) until = second;
-  };
-  limit(start.cap_s);
-  limit(stood.ended_s());
-  if (const auto paid = seconds_paid(account::balance(draft.account), start.rate))
-    limit(start.from_s + *paid);
-  if (!start.budgeted) return until;
-  for (const auto& b : draft.budget.budgets) {
-    const bool monthly = b.spec.period == budget::Period::kMonthly;
-    const Money left = b.cover - (monthly ? draft.budget.month.spent : draft.budget.total.spent);
-    const auto from_s = monthly ? std::max(start.from_s, draft.budget.month_s) : start.from_s;
-    if (const auto paid = seconds_paid(left, start.rate)) limit(from_s + *paid);
-  }
-  return until;
-}
-
 // In time, or too late: a start whose cap was told to be reached ends, and pays nothing beyond it.
 Result<void> on(Draft& draft, const RaiseCap& command, const Context&) {
   if (!is_current(draft, command.slot) || draft.current().capped) return {};
@@ -225,9 +203,8 @@ void close(Draft& draft, const Times& times, Instant released, const Context& co
   const charge::Start start = draft.current();
   const SlotRef& slot = start.slot;
   const Standing stood = standing(draft);
-  const auto until = paid_until(draft, stood);
-
-  auto lines = rate_lines(merge(start.times, times), start.from_s, end_s, start.rate, until, start.recovery);
+  auto lines = rate_lines(merge(start.times, times), start.from_s, end_s, start.rate, money_end(draft, stood),
+                          start.recovery);
   const Money amount = total(lines);
   MoneySecond paid_from_s = start.from_s, paid_to_s = start.from_s;  // one piece, whatever is waived
   for (const auto& line : lines) {

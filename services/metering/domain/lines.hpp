@@ -13,21 +13,35 @@ namespace nodus::metering {
 enum class LineKind { kStarting, kRunning, kStopping };
 std::string_view to_string(LineKind kind);
 
+// Why a line is waived.
+enum class Waiver { kUnsaid, kMaxCostReached, kBudgetExceeded, kInsufficientCredits, kPlatformRecovery };
+std::string_view to_string(Waiver cause);                // as bills say it; kUnsaid: ""
+std::optional<Waiver> waiver_of(std::string_view text);  // nullopt: unknown
+
+// Where the money of a line ended, and what ended it.
+struct MoneyEnd {
+  MoneySecond at_s = 0;
+  Waiver cause = Waiver::kUnsaid;
+
+  bool operator==(const MoneyEnd&) const = default;
+};
+
 struct Line {
   LineKind kind = LineKind::kStarting;
   MoneySecond from_s = 0;  // [from_s, to_s), never empty
   MoneySecond to_s = 0;
   Money amount;  // rate × (to_s − from_s); zero when waived
   bool waived = false;
+  Waiver cause = Waiver::kUnsaid;  // of a waived line; kUnsaid: of a release that did not say
 
   bool operator==(const Line&) const = default;
 };
 
 // Starting [from, started or stopping or end), Running [started, stopping or end), Stopping [stopping, end).
-// Instants outside of [from, end) are moved to its edge. Seconds from paid_until_s on are waived; of a
+// Instants outside of [from, end) are moved to its edge. Seconds from where money ended on are waived; of a
 // recovery, which the platform started by itself, Starting and Stopping too.
 std::vector<Line> rate_lines(const Times& times, MoneySecond from_s, MoneySecond end_s, Rate rate,
-                             std::optional<MoneySecond> paid_until_s, bool recovery = false);
+                             std::optional<MoneyEnd> money_end, bool recovery = false);
 
 Money total(const std::vector<Line>& lines);
 

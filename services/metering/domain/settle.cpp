@@ -39,6 +39,13 @@ std::optional<MoneySecond> Standing::ended_s() const {
   return account_end_s ? account_end_s : budget_end_s;
 }
 
+Waiver Standing::cause() const {
+  if (account == LineEnd::kCapped && !by_budget) return Waiver::kMaxCostReached;
+  // The balance ended in another decision, and a Budget had ended before.
+  const bool budget_first = budget_end_s && account_end_s && *budget_end_s < *account_end_s;
+  return by_budget || budget_first ? Waiver::kBudgetExceeded : Waiver::kInsufficientCredits;
+}
+
 Standing standing(const Draft& draft) {
   const charge::Start& start = draft.current();
   Standing s;
@@ -68,6 +75,27 @@ Standing standing(const Draft& draft) {
     s.account_end_s = account::exhausted_at(draft.account, start.era);
   }
   return s;
+}
+
+std::optional<MoneyEnd> money_end(const Draft& draft, const Standing& stood) {
+  const charge::Start& start = draft.current();
+  std::optional<MoneyEnd> end;
+  const auto limit = [&](std::optional<MoneySecond> second, Waiver cause) {
+    if (second && (!end || *second < end->at_s)) end = MoneyEnd{*second, cause};
+  };
+  limit(start.cap_s, Waiver::kMaxCostReached);
+  limit(stood.ended_s(), stood.cause());
+  if (start.budgeted) {
+    for (const auto& b : draft.budget.budgets) {
+      const bool monthly = b.spec.period == budget::Period::kMonthly;
+      const Money left = b.cover - (monthly ? draft.budget.month.spent : draft.budget.total.spent);
+      const auto from_s = monthly ? std::max(start.from_s, draft.budget.month_s) : start.from_s;
+      if (const auto paid = seconds_paid(left, start.rate)) limit(from_s + *paid, Waiver::kBudgetExceeded);
+    }
+  }
+  if (const auto paid = seconds_paid(account::balance(draft.account), start.rate))
+    limit(start.from_s + *paid, Waiver::kInsufficientCredits);
+  return end;
 }
 
 namespace {

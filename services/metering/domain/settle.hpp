@@ -31,8 +31,13 @@ struct Standing {
 
   // Where money ended for it; nullopt: it has not.
   std::optional<MoneySecond> ended_s() const;
+  Waiver cause() const;  // what ended it
 };
 Standing standing(const Draft& draft);
+
+// Where the charge of the current start ends, if its money does: its cap, where its line ended, and, whatever
+// the order in which releases were heard, what is posted. At the same second the cap counts first.
+std::optional<MoneyEnd> money_end(const Draft& draft, const Standing& stood);
 
 struct Owner {  // whose lines are settled
   OrgId org;

@@ -131,6 +131,54 @@ TEST(BillOfAnEndedBalance, IsTheSameBeforeAndAfterAnybodyIsTold) {
   EXPECT_TRUE(world.audited());
 }
 
+// A line each, and how much of it: "Starting 10-20 Charged".
+std::vector<std::string> told(const Bill& bill) {
+  std::vector<std::string> out;
+  for (const auto& line : bill.lines)
+    out.push_back(std::string(to_string(line.line.kind)) + " " + std::to_string(line.line.from_s - kT0) +
+                  "-" + std::to_string(line.line.to_s - kT0) + " " + line.reason);
+  return out;
+}
+
+TEST_F(BillSpan, ABudgetIsTheCauseWhileAStartIsOpenAndAfter) {
+  world_.put_budget("b", Money::from_pico(900));
+  world_.scheduler.offer("u1", 1);
+  world_.scheduler.reserve("u1", 1, 10);
+  world_.await_all();
+  world_.at(120);
+  world_.run_deadlines();
+  const std::vector<std::string> expected{"Starting 10-110 Charged", "Starting 110-120 BudgetExceeded"};
+  EXPECT_EQ(told(read({})), expected);
+  world_.credit("1.00", "g2");
+  world_.put_budget("b", Money::from_pico(90'000), false);
+  EXPECT_EQ(told(read({})), expected) << "raised too late";
+  world_.scheduler.release("u1", 1, 10, 120, 120, 120);
+  world_.await_all();
+  EXPECT_EQ(told(read({})), expected);
+  EXPECT_EQ(world_.text("SELECT string_agg(reason, ' ' ORDER BY reason) FROM bill_days"),
+            "BudgetExceeded Charged");
+  EXPECT_TRUE(world_.audited());
+}
+
+TEST_F(BillSpan, WhatThePlatformRestartedIsWaivedWhileItIsOpenAndAfter) {
+  run("u1", 1, 10, 20);
+  world_.scheduler.offer("u1", 2, "", "acme", true);
+  world_.scheduler.reserve("u1", 2, 30);
+  world_.scheduler.started("u1", 2, 30, 35);
+  world_.scheduler.stopping("u1", 2, 30, 35, 45);
+  world_.await_all();
+  world_.at(50);
+  const auto open = read({.from_s = kT0 + 25});
+  EXPECT_EQ(told(open), (std::vector<std::string>{"Starting 30-35 PlatformRecovery", "Running 35-45 Charged",
+                                                  "Stopping 45-50 PlatformRecovery"}));
+  EXPECT_EQ(open.total.pico(), 90);
+  world_.scheduler.release("u1", 2, 30, 35, 45, 50);
+  world_.await_all();
+  EXPECT_EQ(told(read({.from_s = kT0 + 25})), told(open));
+  EXPECT_EQ(read({.from_s = kT0 + 25}).total.pico(), 90);
+  EXPECT_TRUE(world_.audited());
+}
+
 TEST_F(BillSpan, APageHasNoLineTwiceAndMissesNoneWhileStartsClose) {
   for (int i = 0; i < 6; ++i) {
     world_.scheduler.offer("u" + std::to_string(i), 1);

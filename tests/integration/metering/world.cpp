@@ -71,8 +71,9 @@ void Scheduler::publish(const Message& message) {
 }
 
 void Scheduler::offer(const std::string& uid, int64_t start, const std::string& max_cost,
-                      const std::string& org) {
+                      const std::string& org, bool recovery) {
   auto message = about<pb::SlotOffered>(uid, start, org);
+  message.set_recovery(recovery);
   message.mutable_shape()->set_cpu_milli(1000);
   message.set_sandbox_name("box-" + uid);
   message.set_max_cost_usd(max_cost);

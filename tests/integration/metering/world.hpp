@@ -27,7 +27,7 @@ class Scheduler {
  public:
   Scheduler(const std::string& url, const Clock& clock);
   void offer(const std::string& uid, int64_t start, const std::string& max_cost = "",
-             const std::string& org = "acme");
+             const std::string& org = "acme", bool recovery = false);
   void raise(const std::string& uid, int64_t start, const std::string& max_cost, double at);
   void lapse(const std::string& uid, int64_t start, double at);
   void reserve(const std::string& uid, int64_t start, double reserved);

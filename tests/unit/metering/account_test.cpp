@@ -87,7 +87,7 @@ TEST(Account, SecondsBeyondTheBalanceAreWaived) {
   const auto words = scenario.run(release(
       130, slot(1), {.reserved = at(10), .started = at(11), .stopping = at(106), .released = at(125)}));
   EXPECT_THAT(words, ElementsAre("Closed 1 amount 999 total 999 Starting[10,11)=9 Running[11,106)=855 "
-                                 "Stopping[106,121)=135 Stopping[121,125)waived",
+                                 "Stopping[106,121)=135 Stopping[121,125)InsufficientCredits",
                                  "Exhausted at 121", "Posted 999"));
   EXPECT_EQ(account::balance(scenario.account()).pico(), 1);
   EXPECT_THAT(scenario.account().exhaustions, IsEmpty());
@@ -101,7 +101,7 @@ TEST(Account, ATopUpDoesNotPayForWhatWasWaived) {
   const auto words =
       scenario.run(release(130, slot(1), {.reserved = at(10), .started = at(11), .released = at(125)}));
   EXPECT_THAT(words, ElementsAre("Closed 1 amount 999 total 999 Starting[10,11)=9 Running[11,121)=990 "
-                                 "Running[121,125)waived",
+                                 "Running[121,125)InsufficientCredits",
                                  "Posted 999"));
   EXPECT_EQ(account::balance(scenario.account()).pico(), 5'001);
   EXPECT_EQ(scenario.account().pending, Money());
@@ -149,7 +149,8 @@ TEST(Account, TwoStartsEndTogether) {
   scenario.run(judge(95, slot(1)));
   EXPECT_THAT(
       scenario.run(release(98, slot(1), {.reserved = at(10), .released = at(98)})),
-      ElementsAre("Closed 1 amount 756 total 756 Starting[10,94)=756 Starting[94,98)waived", "Posted 756"));
+      ElementsAre("Closed 1 amount 756 total 756 Starting[10,94)=756 Starting[94,98)InsufficientCredits",
+                  "Posted 756"));
   EXPECT_THAT(scenario.run(release(99, slot(1, "u2"), {.reserved = at(20), .released = at(85)})),
               ElementsAre("Closed 1 amount 1170 total 1170 Starting[20,85)=1170", "Posted 1170"));
   EXPECT_EQ(account::balance(scenario.account()).pico(), 174);
@@ -198,9 +199,10 @@ TEST(Account, ACapRaisedAfterItsStopIsStoppedAndNotCharged) {
   auto scenario = capped();
   scenario.run(judge(110, slot(1)));
   EXPECT_THAT(scenario.run(raise_cap(111, slot(1), 1'800)), IsEmpty());
-  EXPECT_THAT(scenario.run(release(120, slot(1), {.reserved = at(10), .released = at(120)})),
-              ElementsAre("Closed 1 amount 900 total 900 Starting[10,110)=900 Starting[110,120)waived",
-                          "Posted 900"));
+  EXPECT_THAT(
+      scenario.run(release(120, slot(1), {.reserved = at(10), .released = at(120)})),
+      ElementsAre("Closed 1 amount 900 total 900 Starting[10,110)=900 Starting[110,120)MaxCostReached",
+                  "Posted 900"));
 }
 
 TEST(Account, ACapAddedBelowWhatItCostStopsItAndTakesNothingBack) {

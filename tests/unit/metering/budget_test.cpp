@@ -30,9 +30,10 @@ TEST(Budget, EndsEveryLineOfItsProjectAtItsLimit) {
   EXPECT_THAT(scenario.run(judge_budget(110)), ElementsAre("Flattened 1 lines at 110", "b exhausted at 110"));
   EXPECT_THAT(scenario.run(judge(110, slot(1))), ElementsAre("PaidUntil 110", "StopOrdered 1 Budget"));
   EXPECT_THAT(scenario.run(judge(111, slot(1))), IsEmpty());
-  EXPECT_THAT(scenario.run(release(120, slot(1), {.reserved = at(10), .released = at(115)})),
-              ElementsAre("Closed 1 amount 900 total 900 Starting[10,110)=900 Starting[110,115)waived",
-                          "Posted 900"));
+  EXPECT_THAT(
+      scenario.run(release(120, slot(1), {.reserved = at(10), .released = at(115)})),
+      ElementsAre("Closed 1 amount 900 total 900 Starting[10,110)=900 Starting[110,115)BudgetExceeded",
+                  "Posted 900"));
   EXPECT_THAT(scenario.budget().exhaustions, IsEmpty());
   EXPECT_EQ(scenario.budget().total.pending, Money());
   EXPECT_EQ(scenario.account().pending, Money());
@@ -67,9 +68,9 @@ TEST(Budget, LoweredBelowWhatIsSpentStopsAtOnceAndChargesWhatWasUsed) {
   EXPECT_THAT(scenario.run(change_budget(50, "b", 100)),
               ElementsAre("Flattened 1 lines at 50", "Set b 100", "b exhausted at 50"));
   EXPECT_THAT(scenario.run(judge(50, slot(1))), ElementsAre("PaidUntil 50", "StopOrdered 1 Budget"));
-  EXPECT_THAT(
-      scenario.run(release(60, slot(1), {.reserved = at(10), .released = at(55)})),
-      ElementsAre("Closed 1 amount 360 total 360 Starting[10,50)=360 Starting[50,55)waived", "Posted 360"));
+  EXPECT_THAT(scenario.run(release(60, slot(1), {.reserved = at(10), .released = at(55)})),
+              ElementsAre("Closed 1 amount 360 total 360 Starting[10,50)=360 Starting[50,55)BudgetExceeded",
+                          "Posted 360"));
 }
 
 TEST(Budget, RaisedInTimeItMovesTheEndAndWakesWhatWasRefused) {

@@ -195,8 +195,8 @@ const std::vector<Case> kCases = {
      {credit(0, 10'000), offer(1, slot(1), Money::from_pico(910)), reserve(10, slot(1), 10)},
      release(130, slot(1), {.reserved = at(10), .started = at(20), .stopping = at(112), .released = at(115)}),
      {"CapReached 111",
-      "Closed 1 amount 909 total 909 Starting[10,20)=90 Running[20,111)=819 Running[111,112)waived "
-      "Stopping[112,115)waived",
+      "Closed 1 amount 909 total 909 Starting[10,20)=90 Running[20,111)=819 Running[111,112)MaxCostReached "
+      "Stopping[112,115)MaxCostReached",
       "Flattened at 111", "Posted 909"}},
 };
 
@@ -226,8 +226,8 @@ TEST(Charge, WhatThePlatformRestartsPaysTheLowerRateAndOnlyForRunning) {
   EXPECT_THAT(
       scenario.run(release(99, slot(2),
                            {.reserved = at(55), .started = at(60), .stopping = at(80), .released = at(90)})),
-      testing::Contains(
-          "Closed 2 amount 180 total 540 Starting[55,60)waived Running[60,80)=180 Stopping[80,90)waived"));
+      testing::Contains("Closed 2 amount 180 total 540 Starting[55,60)PlatformRecovery Running[60,80)=180 "
+                        "Stopping[80,90)PlatformRecovery"));
   EXPECT_EQ(scenario.budget().total.spent.pico(), 540);
   EXPECT_EQ(scenario.budget().month.spent.pico(), 540);
 }

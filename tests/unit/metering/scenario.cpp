@@ -59,8 +59,9 @@ struct Words {
     auto text =
         fmt::format("Closed {} amount {} total {}", e.slot.start, pico(e.amount), pico(e.sandbox_total));
     for (const auto& line : e.lines)
-      text += fmt::format(" {}[{},{}){}", to_string(line.kind), rel(line.from_s), rel(line.to_s),
-                          line.waived ? "waived" : "=" + std::to_string(pico(line.amount)));
+      text += fmt::format(
+          " {}[{},{}){}", to_string(line.kind), rel(line.from_s), rel(line.to_s),
+          line.waived ? std::string(to_string(line.cause)) : "=" + std::to_string(pico(line.amount)));
     return text;
   }
   std::string operator()(const account::CreditPosted& e) const {

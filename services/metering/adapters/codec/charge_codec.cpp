@@ -143,6 +143,7 @@ Encoded to_proto(const charge::ChargeClosed& e) {
     to->set_to_s(line.to_s);
     to->set_amount_usd(line.amount.to_decimal());
     to->set_waived(line.waived);
+    to->set_waived_reason(std::string(to_string(line.cause)));
   }
   m.set_amount_usd(e.amount.to_decimal());
   m.set_sandbox_total_usd(e.sandbox_total.to_decimal());
@@ -221,11 +222,17 @@ LineKind kind_of(const std::string& text, FieldReader& in) {
   return LineKind::kRunning;
 }
 
+Waiver waiver_of(const std::string& text, FieldReader& in) {
+  const auto cause = metering::waiver_of(text);
+  if (!cause) in.fault("A bill line that is waived for an unknown reason.");
+  return cause.value_or(Waiver::kUnsaid);
+}
+
 charge::Event from_proto(const pb::ChargeClosed& m, FieldReader& in) {
   charge::ChargeClosed e{.slot = in.slot(m.slot()), .rate = in.rate(m.rate_usd_per_s())};
   for (const auto& line : m.lines())
-    e.lines.push_back(
-        {kind_of(line.kind(), in), line.from_s(), line.to_s(), in.money(line.amount_usd()), line.waived()});
+    e.lines.push_back({kind_of(line.kind(), in), line.from_s(), line.to_s(), in.money(line.amount_usd()),
+                       line.waived(), waiver_of(line.waived_reason(), in)});
   e.amount = in.money(m.amount_usd());
   e.sandbox_total = in.money(m.sandbox_total_usd());
   e.to_s = m.to_s();

@@ -8,7 +8,7 @@ namespace nodus::metering {
 
 namespace {
 
-// Why the waived seconds of a start are waived: by what ended first.
+// Why the waived seconds of a start are waived, of a release whose events did not say: by what ended first.
 const char* waived_by(const std::vector<Line>& lines, std::optional<MoneySecond> cap_s) {
   const auto first = std::ranges::find(lines, true, &Line::waived);
   return first != lines.end() && cap_s && *cap_s <= first->from_s ? "MaxCostReached" : "InsufficientCredits";
@@ -22,8 +22,11 @@ std::vector<BilledLine> billed(const charge::ChargeClosed& closed, std::optional
   for (const auto& line : closed.lines)
     for (MoneySecond from = line.from_s; from < line.to_s;) {
       const MoneySecond to = std::min(line.to_s, (from / kDaySeconds + 1) * kDaySeconds);
-      out.push_back({{line.kind, from, to, line.waived ? Money() : closed.rate * (to - from), line.waived},
-                     line.waived ? waived : "Charged"});
+      out.push_back(
+          {{line.kind, from, to, line.waived ? Money() : closed.rate * (to - from), line.waived, line.cause},
+           !line.waived                    ? "Charged"
+           : line.cause == Waiver::kUnsaid ? waived
+                                           : std::string(to_string(line.cause))});
       from = to;
     }
   return out;

@@ -11,10 +11,11 @@ namespace nodus::metering {
 
 struct BilledLine {  // within one UTC day
   Line line;
-  std::string reason;  // Charged, or why it is waived: MaxCostReached, InsufficientCredits
+  std::string reason;  // Charged, or why it is waived (to_string(Waiver))
 };
 
-// The amounts add up to those of the event. `cap_s`: where maxCostUSD was used up.
+// The amounts add up to those of the event. `cap_s`: where maxCostUSD was used up; tells the cause that
+// events of earlier releases do not say.
 std::vector<BilledLine> billed(const charge::ChargeClosed& closed, std::optional<MoneySecond> cap_s);
 
 }  // namespace nodus::metering

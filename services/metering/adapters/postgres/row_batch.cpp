@@ -90,18 +90,33 @@ Folded fold(const std::vector<std::any>& staged) {
 
 void write_starts(pqxx::work& tx, const Folded& notes) {
   Rows<1> gone;
-  Rows<19> rows;
+  Rows<20> rows;
   for (const auto& [uid, note] : notes.starts) {
     if (!note->start) {
       gone.add({uid});
       continue;
     }
     const charge::Start& s = *note->start;
-    rows.add({uid, text(s.slot.start), s.slot.org.str(), s.slot.project.str(), s.sandbox_name,
-              text(s.phase == charge::Phase::kOpen), s.rate.to_decimal(), s.hold.to_decimal(),
-              text(s.times.started), text(s.times.stopping), text(s.from_s), text(s.cap_s), text(s.era),
-              text(s.capped), text(s.stop_ordered), text(s.paid_until_s), text(notes.arm.at(uid)),
-              text(s.budgeted), text(s.budget_era)});
+    rows.add({uid,
+              text(s.slot.start),
+              s.slot.org.str(),
+              s.slot.project.str(),
+              s.sandbox_name,
+              text(s.phase == charge::Phase::kOpen),
+              s.rate.to_decimal(),
+              s.hold.to_decimal(),
+              text(s.times.started),
+              text(s.times.stopping),
+              text(s.from_s),
+              text(s.cap_s),
+              text(s.era),
+              text(s.capped),
+              text(s.stop_ordered),
+              text(s.paid_until_s),
+              text(notes.arm.at(uid)),
+              text(s.budgeted),
+              text(s.budget_era),
+              text(s.recovery)});
   }
   gone.exec(tx, "rows_starts_gone", "DELETE FROM starts WHERE sandbox_uid = ANY ($1::text[])");
   // A cap that was judged is not due again, unless it is another start, a raised cap, or armed anew.
@@ -112,19 +127,21 @@ void write_starts(pqxx::work& tx, const Folded& notes) {
       "stopping_us,"
       " from_s::bigint, nullif(cap_s, '')::bigint AS cap_s, era::bigint, capped::boolean,"
       " stop_ordered::boolean, nullif(paid_until_s, '')::bigint AS paid_until_s, arm::boolean,"
-      " budgeted::boolean, budget_era::bigint"
+      " budgeted::boolean, budget_era::bigint, recovery::boolean"
       " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],"
       " $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[],"
-      " $15::text[], $16::text[], $17::text[], $18::text[], $19::text[]) AS u (uid, start, org, project,"
+      " $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[]) AS u (uid, start, org, "
+      "project,"
       " name, open, rate, hold, started, stopping, from_s, cap_s, era, capped, stop_ordered, paid_until_s,"
-      " arm, budgeted, budget_era))"
+      " arm, budgeted, budget_era, recovery))"
       " INSERT INTO starts (sandbox_uid, start, org, project, sandbox_name, open, rate, hold, started_us,"
       " stopping_us, from_s, cap_s, cap_due_s, era, capped, stop_ordered, paid_until_s,"
-      " budgeted, budget_era) SELECT g.uid, g.start, g.org, g.project, g.name, g.open, g.rate, g.hold, "
+      " budgeted, budget_era, recovery) SELECT g.uid, g.start, g.org, g.project, g.name, g.open, g.rate, "
+      "g.hold, "
       "g.started_us,"
       " g.stopping_us, g.from_s, g.cap_s,"
       " CASE WHEN NOT g.arm AND s.start = g.start AND s.open THEN s.cap_due_s ELSE g.cap_s END,"
-      " g.era, g.capped, g.stop_ordered, g.paid_until_s, g.budgeted, g.budget_era"
+      " g.era, g.capped, g.stop_ordered, g.paid_until_s, g.budgeted, g.budget_era, g.recovery"
       " FROM given g LEFT JOIN starts s ON s.sandbox_uid = g.uid"
       " ON CONFLICT (sandbox_uid) DO UPDATE SET start = excluded.start, org = excluded.org,"
       " project = excluded.project, sandbox_name = excluded.sandbox_name, open = excluded.open,"
@@ -132,7 +149,7 @@ void write_starts(pqxx::work& tx, const Folded& notes) {
       " stopping_us = excluded.stopping_us, from_s = excluded.from_s, cap_s = excluded.cap_s,"
       " cap_due_s = excluded.cap_due_s, era = excluded.era, capped = excluded.capped,"
       " stop_ordered = excluded.stop_ordered, paid_until_s = excluded.paid_until_s,"
-      " budgeted = excluded.budgeted, budget_era = excluded.budget_era");
+      " budgeted = excluded.budgeted, budget_era = excluded.budget_era, recovery = excluded.recovery");
   Rows<2> judged;
   for (const auto& [uid, until_s] : notes.judged) judged.add({uid, text(until_s)});
   judged.exec(tx, "rows_caps_judged",
@@ -247,8 +264,11 @@ void write_due(pqxx::work& tx, const Folded& notes) {
 
 void write_spend(pqxx::work& tx, const Folded& notes) {
   Rows<14> rows;
+  Rows<4> ends;
   for (const auto& [project, note] : notes.spend) {
     const budget::State& s = note->after;
+    for (const auto& end : s.exhaustions)
+      ends.add({project, text(end.era), text(end.at_s), text(end.by_budget)});
     rows.add({project, s.org.str(), s.total.spent.to_decimal(), s.total.pending.to_decimal(),
               s.total.base.to_decimal(), text(s.month_s), s.month.spent.to_decimal(),
               s.month.pending.to_decimal(), s.held_funded.to_decimal(), s.held_open.to_decimal(),
@@ -268,6 +288,13 @@ void write_spend(pqxx::work& tx, const Folded& notes) {
       " month_spent = excluded.month_spent, month_pending = excluded.month_pending,"
       " held_funded = excluded.held_funded, held_open = excluded.held_open, rate = excluded.rate,"
       " funded = excluded.funded, open = excluded.open, era = excluded.era");
+  // Those that lines of open starts ended with; what is not in this list any more has none.
+  ends.exec(
+      tx, "rows_spend_ends",
+      "INSERT INTO spend_ends (project, era, at_s, by_budget)"
+      " SELECT project, era::bigint, at_s::bigint, by_budget::boolean"
+      " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS u (project, era, at_s, by_budget)"
+      " ON CONFLICT DO NOTHING");
 }
 
 void write_budget_due(pqxx::work& tx, const Folded& notes) {

@@ -42,6 +42,7 @@ const std::set<std::string_view> kNotOfMetering = {
     "nodus.metering.v1.MonthBegan",       "nodus.metering.v1.SpendCutOff",
     "nodus.metering.v1.BudgetExhausted",  "nodus.metering.v1.BudgetThresholdReached",
     "nodus.metering.v1.BudgetRecovered",  "nodus.metering.v1.BudgetRefusalNoted",
+    "nodus.metering.v1.StorageOpened",    "nodus.metering.v1.StorageMetered",
 };
 
 template <class Message>

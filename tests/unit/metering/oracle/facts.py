@@ -8,6 +8,7 @@ GIB = 1 << 30
 PICO = 10**12
 HOLD_S, RESERVE_S = 75, 15
 MONTH = 1_801_440_000  # 2027-02-01T00:00:00Z
+CAUSES = {"balance": "InsufficientCredits", "budget": "BudgetExceeded"}
 
 
 def second(us):
@@ -72,10 +73,11 @@ def closed_line(start, end, total):
         else:
             lines.append([key, at, at + 1])
         amount += start.rate if paid else 0
+    cause = "MaxCostReached" if start.capped else CAUSES.get(start.why)  # what ended first
     text = f"closed {start.uid} {start.number} {usd(amount)} {usd(total + amount)}"
     for (kind, paid), begin, finish in lines:
         charged = usd(start.rate * (finish - begin) if paid else 0)
-        text += f" {kind},{begin},{finish},{charged},{'paid' if paid else 'waived'}"
+        text += f" {kind},{begin},{finish},{charged},{'paid' if paid else cause}"
     return amount, text
 
 

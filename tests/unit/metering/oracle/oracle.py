@@ -13,7 +13,10 @@ import subprocess
 import sys
 from collections import Counter
 
-from facts import GIB, MONTH, PICO, RESERVE_S, T0, US, Start, closed_line, offer_of, rate_of, second, shape, times, usd
+from facts import CAUSES, GIB, MONTH, PICO, RESERVE_S, T0, US, Start, closed_line, offer_of, rate_of, second, shape, times, usd
+
+ENDS = [*CAUSES.values(), "MaxCostReached"]
+
 
 def jitter(rng, spread):
     """Microseconds; now and then a whole second, where rounding changes nothing."""
@@ -76,6 +79,7 @@ def rich(rng, sandboxes, starts):
                 spent += start.rate if pays else 0
                 start.seconds.append(pays)
                 cap = cap if pays else -1
+                start.capped = cap == -1
             amount, text = closed_line(start, end, total)
             total += amount
             out.append(text)
@@ -348,12 +352,12 @@ def main():
             seen["declined"] += sum(fact.startswith("D") for fact in world.facts)
             seen["raised"] += sum(fact.startswith("M") for fact in world.facts)
             for line in world.out:
-                marks = [w for w in ("balance", "cap", "maxCostUSD", "budget", "waived") if w in line]
+                marks = [w for w in ("balance", "cap", "maxCostUSD", "budget", *ENDS) if w in line]
                 seen[" ".join([line.split()[0]] + marks)] += 1
     print(f"{intervals} intervals, {poor} of them where money was short: no difference")
     print("where money was short: " + ", ".join(f"{n} {what}" for what, n in sorted(seen.items())))
-    needed = {"exhausted", "until", "declined", "stop balance", "stop cap", "closed waived", "refused balance",
-              "refused maxCostUSD", "full", "stop budget", "refused budget", "raised"}
+    needed = {"exhausted", "until", "declined", "stop balance", "stop cap", "refused balance", "refused maxCostUSD", "full",
+              "stop budget", "refused budget", "raised", *(f"closed {cause}" for cause in ENDS)}
     if intervals >= 5000 and not needed <= set(seen):
         sys.exit("the histories did not reach: " + ", ".join(sorted(needed - set(seen))))
 

@@ -302,7 +302,7 @@ class Replay {
                 << ' ' << c->sandbox_total.to_decimal();
       for (const auto& line : c->lines)
         std::cout << ' ' << to_string(line.kind) << ',' << line.from_s << ',' << line.to_s << ','
-                  << line.amount.to_decimal() << ',' << (line.waived ? "waived" : "paid");
+                  << line.amount.to_decimal() << ',' << (line.waived ? to_string(line.cause) : "paid");
       std::cout << '\n';
     }
   }
