@@ -20,12 +20,19 @@ constexpr uint64_t kGrace_ms = 200;
 constexpr uint64_t kExecPatience_ms = 10'000;
 constexpr size_t kChunkPrice = 64;
 constexpr size_t kChunkSize = 16u << 10;
+uint64_t looked_at_ms = 0;  // when the clock was asked last; 0: not in this turn
 }  // namespace
 
 uint64_t now_ms() {
+  if (looked_at_ms > 0) return looked_at_ms;
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
+  looked_at_ms = static_cast<uint64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
+  return looked_at_ms;
+}
+
+void forget_now() {
+  looked_at_ms = 0;
 }
 
 Command::Command(SpawnRequest request, const SpawnLimits& limits, bool too_many)
@@ -40,12 +47,13 @@ Command::Command(SpawnRequest request, const SpawnLimits& limits, bool too_many)
     fault_ = {Stage::kLimit, EAGAIN};
   } else {
     request.stdin_bytes.assign(stdin_bytes_.empty() ? 0 : 1, ' ');  // only whether there is any
-    fault_ = spawn(request, limits, mark_, spawned);
+    shell_ = terminal_ && !request.argv.empty() && is_shell(request.argv);
+    fault_ = spawn(std::move(request), limits, mark_, spawned);
   }
   pid_ = spawned.pid;
+  launch_ = std::move(spawned.launch);
   status_ = spawned.status, in_ = spawned.in, slave_ = spawned.slave;
   out_[0] = spawned.out[0], out_[1] = spawned.out[1];
-  shell_ = terminal_ && !request.argv.empty() && is_shell(request.argv);
   if (terminal_ && !stdin_open_ && !stdin_bytes_.empty() && in_ >= 0) stdin_bytes_ += end_of_file(in_);
   if (pid_ < 0) reaped_ = exec_done_ = true;
   maybe_end();
@@ -83,6 +91,7 @@ void Command::read_status() {
   const ssize_t got = read(status_, &fault, sizeof fault);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got == sizeof fault) fault_ = fault;
+  if (got == 0) launch_.reset();  // it has executed, and has memory of its own
   exec_done_ = true;
   close_end(status_);
   close_end(slave_);
@@ -177,6 +186,7 @@ void Command::on_exit(int wait_status) {
   if (status_ >= 0) read_status();
   wait_status_ = wait_status;
   reaped_ = exec_done_ = true;
+  launch_.reset();
   exited_ms_ = now_ms();
   hung_up_ = false;
   close_end(status_);
@@ -193,8 +203,8 @@ void Command::on_exit(int wait_status) {
 void Command::maybe_end() {
   if (ended_ || !reaped_) return;
   const bool drained = out_[0] < 0 && out_[1] < 0;
-  const bool waited = now_ms() >= exited_ms_ + kGrace_ms && owed_[0] == 0 && owed_[1] == 0;
-  if (!drained && !waited) return;
+  const auto waited = [&] { return owed_[0] == 0 && owed_[1] == 0 && now_ms() >= exited_ms_ + kGrace_ms; };
+  if (!drained && !waited()) return;
   close_end(out_[0]);
   close_end(out_[1]);
   ended_ = true;

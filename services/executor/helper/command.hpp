@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,9 @@
 
 namespace nodus::helper {
 
-uint64_t now_ms();  // monotonic
+// Monotonic, and the same for a whole turn of the loop: it is a system call, which is dear inside gVisor.
+uint64_t now_ms();
+void forget_now();  // a turn begins
 
 class Command {
  public:
@@ -76,6 +79,7 @@ class Command {
   const uint64_t mark_ = ++last_mark;
   pid_t pid_ = -1;
   int status_ = -1, in_ = -1, out_[2] = {-1, -1}, slave_ = -1;
+  std::shared_ptr<void> launch_;  // Spawned::launch
   const bool terminal_;
   bool shell_ = false;    // a terminal's own
   bool hung_up_ = false;  // nobody has the terminal open now; looked at again when the process has ended

@@ -31,9 +31,12 @@ std::string random_instance() {
 }
 }  // namespace
 
+volatile sig_atomic_t child_ended = 1;
+
 Helper::Helper(int listener, int locks, uint32_t processes)
     : listener_(listener), locks_(locks), instance_(random_instance()) {
   limits_.processes = processes;
+  limits_.share_memory = processes > 0;  // so it is gVisor
   getrlimit(RLIMIT_NOFILE, &limits_.files);
   rlimit most = limits_.files;
   most.rlim_cur = most.rlim_max;
@@ -68,17 +71,17 @@ void Helper::turn() {
   sigset_t open;
   sigemptyset(&open);  // SIGCHLD is let in only here
   const int ready = ppoll(wanted.data(), wanted.size(), wait < 0 ? nullptr : &limit, &open);
-  reap();
+  forget_now();
+  if (child_ended) reap();
   if (ready > 0) on_ready(wanted);
   for (auto& command : commands_) command->on_time();
-  const uint64_t now = now_ms();
   std::erase_if(strangers_, [&](const Stranger& stranger) {
-    if (now < stranger.since_ms + kHello_ms) return false;
+    if (now_ms() < stranger.since_ms + kHello_ms) return false;
     close(stranger.fd);
     return true;
   });
   for (const auto& worker : workers_)
-    if (now >= worker.since_ms + kWorker_ms) kill(worker.pid, SIGKILL);
+    if (now_ms() >= worker.since_ms + kWorker_ms) kill(worker.pid, SIGKILL);
 }
 
 void Helper::on_ready(const std::vector<pollfd>& ready) {
@@ -308,6 +311,7 @@ void Helper::say_count(uint64_t tag) {
 }
 
 void Helper::reap() {
+  child_ended = 0;
   int status = 0;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     std::erase_if(workers_, [&](const Worker& worker) { return worker.pid == pid; });

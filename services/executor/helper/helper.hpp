@@ -2,6 +2,8 @@
 // children that end. Single-threaded; nothing in it blocks, nothing in it grows without a bound.
 #pragma once
 
+#include <signal.h>
+
 #include <map>
 #include <memory>
 #include <string>
@@ -10,6 +12,9 @@
 #include "services/executor/helper/command.hpp"
 
 namespace nodus::helper {
+
+// Set by the handler of SIGCHLD, which is let in only while the loop waits.
+extern volatile sig_atomic_t child_ended;
 
 class Helper {
  public:

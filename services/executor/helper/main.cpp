@@ -16,7 +16,9 @@
 #include "services/executor/helper/helper.hpp"
 
 namespace {
-void nothing(int) {}
+void note_child(int) {
+  nodus::helper::child_ended = 1;
+}
 
 int fail(const char* what) {
   fprintf(stderr, "nodus-helper: %s: %s\n", what, strerror(errno));
@@ -46,9 +48,10 @@ int main(int argc, char** argv) {
   // Commands inherit the empty set; the helper's own capabilities do not come from it. Needs CAP_SETPCAP.
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
     prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   signal(SIGPIPE, SIG_IGN);
   struct sigaction wake{};
-  wake.sa_handler = nothing;
+  wake.sa_handler = note_child;
   sigaction(SIGCHLD, &wake, nullptr);
   sigset_t held;
   sigemptyset(&held);

@@ -105,9 +105,8 @@ std::vector<ProcessEntry> list_processes() {
   return entries;
 }
 
-void set_mark(uint64_t mark) {
-  const rlimit limit{kMarkBase + mark, kMarkBase + mark};
-  setrlimit(RLIMIT_RSS, &limit);  // without it the tree is found by its parents
+rlimit mark_limit(uint64_t mark) {
+  return {kMarkBase + mark, kMarkBase + mark};
 }
 
 void signal_trees(const std::vector<Tree>& trees, int signal) {

@@ -1,6 +1,7 @@
 // The processes of the Sandbox, from /proc. Everything but the helper and its file workers counts as live.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -18,7 +19,8 @@ std::vector<ProcessEntry> list_processes();
 
 // A command is marked by a limit that does nothing (RLIMIT_RSS) and that its descendants inherit, whatever
 // they execute and whoever becomes their parent. It takes a program that lowers this very limit to lose it.
-void set_mark(uint64_t mark);  // of the calling process
+inline constexpr int kMarkedLimit = RLIMIT_RSS;
+rlimit mark_limit(uint64_t mark);
 
 struct Tree {  // of one command
   pid_t root = 0;

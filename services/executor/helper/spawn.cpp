@@ -2,22 +2,31 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "services/executor/helper/processes.hpp"
+#include "services/executor/helper/raw.hpp"
 #include "services/executor/helper/terminal.hpp"
 #include "services/executor/helper/walk.hpp"
 
 namespace nodus::helper {
 namespace {
-constexpr size_t kPathEntries = 64;  // of PATH that are tried
+constexpr size_t kPathEntries = 64;       // of PATH that are tried
+constexpr size_t kStackSize = 32u << 10;  // of a child: a path and some frames
+constexpr int kStatus = 3;                // in the child
+
+struct KernelAction {  // as the kernel takes it
+  void* handler = nullptr;
+  unsigned long flags = 0;
+  void* restorer = nullptr;
+  uint64_t mask = 0;
+};
 
 struct Pipes {
   int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, status[2] = {-1, -1};  // read, write
@@ -35,16 +44,6 @@ int give(int& fd) {
   const int given = fd;
   fd = -1;
   return given;
-}
-
-void nonblocking(int fd) {
-  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-}
-
-[[noreturn]] void give_up(int status, Stage stage, int error) {
-  const StartFault fault{stage, error};
-  (void)!write(status, &fault, sizeof fault);
-  _exit(error == ENOENT ? 127 : 126);
 }
 
 std::string_view path_of(const std::vector<std::string>& env) {
@@ -82,72 +81,99 @@ Plan make_plan(const SpawnRequest& request) {
   return plan;
 }
 
-// From here to exec in the child: system calls only, nothing is allocated or freed.
+// What the child uses of the helper's memory until it has executed: there may be no copy of it.
+struct Launch {
+  SpawnRequest request;
+  Plan plan;
+  SpawnLimits limits;
+  uint64_t mark;
+  int in, out, err, status;  // the child's ends; in < 0: nothing to read
+  bool terminal;
+  alignas(16) char stack[kStackSize];
+};
 
-int exec_first(const Plan& plan) {
-  int fault = ENOENT;
+// From here to exec in the child: raw system calls only. Nothing is allocated or freed, nothing of the
+// helper's is written but the child's own stack.
+
+[[noreturn]] void leave(int code) {
+  for (;;) raw_call(SYS_exit_group, code);
+}
+
+[[noreturn]] void give_up(int status, Stage stage, long fault) {
+  const StartFault words{stage, static_cast<int32_t>(-fault)};
+  raw_call(SYS_write, status, raw_pointer(&words), sizeof words);
+  leave(fault == -ENOENT ? 127 : 126);
+}
+
+void limit(int resource, const rlimit& limit) {
+  raw_call(SYS_setrlimit, resource, raw_pointer(&limit));
+}
+
+long exec_first(const Plan& plan) {
+  long fault = -ENOENT;
   for (const auto& file : plan.files) {
-    execve(file.c_str(), plan.argv.data(), plan.env.data());
-    if (errno != ENOENT && errno != ENOTDIR) fault = errno;
-    if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) break;
+    const long tried = raw_call(SYS_execve, raw_pointer(file.c_str()), raw_pointer(plan.argv.data()),
+                                raw_pointer(plan.env.data()));
+    if (tried != -ENOENT && tried != -ENOTDIR) fault = tried;
+    if (tried != -ENOENT && tried != -ENOTDIR && tried != -EACCES) break;
   }
   return fault;
 }
 
-void drop_privileges(const SpawnRequest& request, int status) {
-  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-  if (setgroups(0, nullptr) < 0 || setresgid(request.group, request.group, request.group) < 0 ||
-      setresuid(request.user, request.user, request.user) < 0)
-    give_up(status, Stage::kUser, errno);
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) give_up(status, Stage::kUser, errno);
+long drop_privileges(const SpawnRequest& request) {
+  const long group = request.group, user = request.user;
+  long fault = raw_call(SYS_setgroups, 0, 0);
+  if (fault == 0) fault = raw_call(SYS_setresgid, group, group, group);
+  if (fault == 0) fault = raw_call(SYS_setresuid, user, user, user);
+  if (fault == 0) fault = raw_call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1);
+  return fault;
 }
 
 // By where one arrives, so that no link leads into what is nobody's business. No descriptor but the standard
 // ones is open any more.
-int enter(const char* directory) {
-  if (directory[0] != '/') return EINVAL;
-  if (chdir(directory) < 0) return errno;
+long enter(const char* directory) {
+  if (directory[0] != '/') return -EINVAL;
+  if (const long fault = raw_call(SYS_chdir, raw_pointer(directory)); fault < 0) return fault;
   char at[PATH_MAX];
-  const long size = syscall(SYS_getcwd, at, sizeof at);
-  if (size < 0) return errno;
-  return refused_place(at) ? EXDEV : 0;
+  const long size = raw_call(SYS_getcwd, raw_pointer(at), sizeof at);
+  if (size < 0) return size;
+  return refused_place(at) ? -EXDEV : 0;
 }
 
-[[noreturn]] void run_child(const SpawnRequest& request, const Plan& plan, const SpawnLimits& limits,
-                            uint64_t mark, const Pipes& pipes) {
-  // Above the standard descriptors, so that they can be replaced without care for the order.
-  const int slave = pipes.terminal.slave;
-  int status = fcntl(pipes.status[1], F_DUPFD_CLOEXEC, 16);
-  int in = slave >= 0 ? slave : pipes.in[0] >= 0 ? pipes.in[0] : open("/dev/null", O_RDONLY | O_CLOEXEC);
-  in = in < 0 ? -1 : fcntl(in, F_DUPFD_CLOEXEC, 16);
-  const int out = fcntl(slave >= 0 ? slave : pipes.out[1], F_DUPFD_CLOEXEC, 16);
-  const int err = fcntl(slave >= 0 ? slave : pipes.err[1], F_DUPFD_CLOEXEC, 16);
-  if (in < 0) close(0);
-  if (status < 0 || out < 0 || err < 0 || (in >= 0 && dup2(in, 0) < 0) || dup2(out, 1) < 0 ||
-      dup2(err, 2) < 0 || dup2(status, 3) < 0)
-    _exit(126);
-  fcntl(3, F_SETFD, FD_CLOEXEC);
-  close_from(4);
-  status = 3;
-  setsid();
-  if (slave >= 0 && ioctl(0, TIOCSCTTY, 0) < 0) give_up(status, Stage::kTerminal, errno);
-  struct sigaction normal{};
-  normal.sa_handler = SIG_DFL;
-  sigaction(SIGPIPE, &normal, nullptr);  // the only one ignored here
-  sigaction(SIGCHLD, &normal, nullptr);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  setrlimit(RLIMIT_NOFILE, &limits.files);
-  if (limits.processes > 0) {
-    const rlimit processes{limits.processes, limits.processes};
-    if (setrlimit(RLIMIT_NPROC, &processes) < 0) give_up(status, Stage::kUser, errno);
+// The helper has 0 to 2 open, so that none of its other descriptors is one of those.
+bool take_descriptors(const Launch& launch) {
+  int in = launch.in;
+  if (in < 0) in = static_cast<int>(raw_call(SYS_open, raw_pointer("/dev/null"), O_RDONLY | O_CLOEXEC));
+  if (in < 0) raw_call(SYS_close, 0);
+  if ((in >= 0 && raw_call(SYS_dup2, in, 0) < 0) || raw_call(SYS_dup2, launch.out, 1) < 0 ||
+      raw_call(SYS_dup2, launch.err, 2) < 0)
+    return false;
+  if (launch.status != kStatus && raw_call(SYS_dup3, launch.status, kStatus, O_CLOEXEC) < 0) return false;
+  raw_call(SYS_close_range, kStatus + 1, ~0u);  // they are close-on-exec besides
+  return true;
+}
+
+int run_child(void* data) {
+  const Launch& launch = *static_cast<const Launch*>(data);
+  if (!take_descriptors(launch)) leave(126);
+  raw_call(SYS_setsid);
+  if (launch.terminal)
+    if (const long fault = raw_call(SYS_ioctl, 0, TIOCSCTTY, 0); fault < 0)
+      give_up(kStatus, Stage::kTerminal, fault);
+  // The only one ignored here; what is handled goes back to its default by itself. The mask after that.
+  const KernelAction normal{};
+  raw_call(SYS_rt_sigaction, SIGPIPE, raw_pointer(&normal), 0, sizeof normal.mask);
+  limit(RLIMIT_NOFILE, launch.limits.files);
+  if (launch.limits.processes > 0) {
+    const rlimit processes{launch.limits.processes, launch.limits.processes};
+    limit(RLIMIT_NPROC, processes);
   }
-  set_mark(mark);
-  umask(022);
-  drop_privileges(request, status);
-  if (const int fault = enter(plan.directory)) give_up(status, Stage::kDirectory, fault);
-  give_up(status, Stage::kExec, exec_first(plan));
+  limit(kMarkedLimit, mark_limit(launch.mark));  // without it the tree is found by its parents
+  if (const long fault = drop_privileges(launch.request)) give_up(kStatus, Stage::kUser, fault);
+  if (const long fault = enter(launch.plan.directory)) give_up(kStatus, Stage::kDirectory, fault);
+  const uint64_t none = 0;
+  raw_call(SYS_rt_sigprocmask, SIG_SETMASK, raw_pointer(&none), 0, sizeof none);
+  give_up(kStatus, Stage::kExec, exec_first(launch.plan));
 }
 }  // namespace
 
@@ -160,7 +186,7 @@ void close_from(int first) {
   for (rlim_t fd = first; fd < files.rlim_cur && fd < 65536; ++fd) close(static_cast<int>(fd));
 }
 
-StartFault spawn(const SpawnRequest& request, const SpawnLimits& limits, uint64_t mark, Spawned& spawned) {
+StartFault spawn(SpawnRequest request, const SpawnLimits& limits, uint64_t mark, Spawned& spawned) {
   Pipes pipes;
   if (request.argv.empty()) return {Stage::kExec, ENOENT};
   if (request.user == 0) return {Stage::kUser, EPERM};
@@ -171,11 +197,20 @@ StartFault spawn(const SpawnRequest& request, const SpawnLimits& limits, uint64_
     return {Stage::kFork, errno};
   if (terminal && !open_terminal(request.user, request.group, request.rows, request.columns, pipes.terminal))
     return {Stage::kTerminal, errno};
-  const Plan plan = make_plan(request);
+  auto launch = std::make_shared<Launch>();
+  launch->request = std::move(request);
+  launch->plan = make_plan(launch->request);
+  launch->limits = limits;
+  launch->mark = mark;
+  launch->terminal = terminal;
+  launch->in = terminal ? pipes.terminal.slave : pipes.in[0];
+  launch->out = terminal ? pipes.terminal.slave : pipes.out[1];
+  launch->err = terminal ? pipes.terminal.slave : pipes.err[1];
+  launch->status = pipes.status[1];
   // Never vfork: from its change of user on, the child can be stopped by other processes of that user, and
   // PID 1 would wait for it.
-  const pid_t pid = fork();
-  if (pid == 0) run_child(request, plan, limits, mark, pipes);
+  const int memory = limits.share_memory ? CLONE_VM : 0;
+  const pid_t pid = clone(run_child, launch->stack + kStackSize, memory | SIGCHLD, launch.get());
   if (pid < 0) return {Stage::kFork, errno};
   spawned.pid = pid;
   spawned.status = give(pipes.status[0]);
@@ -184,7 +219,8 @@ StartFault spawn(const SpawnRequest& request, const SpawnLimits& limits, uint64_
   spawned.out[1] = give(pipes.err[0]);
   spawned.slave = give(pipes.terminal.slave);
   for (int fd : {spawned.status, spawned.in, spawned.out[0], spawned.out[1]})
-    if (fd >= 0) nonblocking(fd);
+    if (fd >= 0) fcntl(fd, F_SETFL, O_NONBLOCK);  // the only flag that the helper's ends have
+  spawned.launch = std::move(launch);
   return {};
 }
 

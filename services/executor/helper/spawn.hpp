@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct SpawnRequest {
 struct SpawnLimits {
   rlimit files{};
   uint32_t processes = 0;  // that a command may start, all commands of the user together; 0: no limit here
+  // The child works in the helper's own memory until it executes. Under gVisor a copy costs more than all
+  // the rest of a start. Needs a kernel that makes shared memory undumpable when the child changes its user:
+  // gVisor does always, Linux unless fs.suid_dumpable says otherwise.
+  bool share_memory = false;
 };
 
 struct StartFault {  // written by the child to the status pipe when it cannot exec
@@ -38,14 +43,15 @@ struct StartFault {  // written by the child to the status pipe when it cannot e
 // Nonblocking ends for the helper; -1 when there is none.
 struct Spawned {
   pid_t pid = -1;
-  int status = -1;        // end of file: exec succeeded; else one StartFault
-  int in = -1;            // only when the request has stdin, or in a terminal
-  int out[2] = {-1, -1};  // stdout, stderr; a terminal has only the first
-  int slave = -1;         // of a terminal: to be closed when the command has it open
+  int status = -1;               // end of file: exec succeeded; else one StartFault
+  int in = -1;                   // only when the request has stdin, or in a terminal
+  int out[2] = {-1, -1};         // stdout, stderr; a terminal has only the first
+  int slave = -1;                // of a terminal: to be closed when the command has it open
+  std::shared_ptr<void> launch;  // what the child works with: until end of file on `status`, or its death
 };
 
 // `mark`: unlike that of any other command; all that descends from it bears the mark (processes.hpp).
-StartFault spawn(const SpawnRequest& request, const SpawnLimits& limits, uint64_t mark, Spawned& spawned);
+StartFault spawn(SpawnRequest request, const SpawnLimits& limits, uint64_t mark, Spawned& spawned);
 
 // Closes every descriptor from `first` on.
 void close_from(int first);

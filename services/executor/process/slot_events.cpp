@@ -13,7 +13,11 @@ using helper::Kind;
 using helper::Writer;
 namespace {
 constexpr Millis kLongest{60'000};
-constexpr Millis kOfferAgain{20};                    // to a helper whose queue was full
+constexpr Millis kOfferAgain{20};  // to a helper whose queue was full
+// Output is acknowledged when so much of it is kept here: each word to the helper is a turn of its loop. What
+// a thousand commands leave unacknowledged is less than the helper keeps for all (kKeptByAll).
+constexpr uint64_t kAckBytes = 8 * 1024;
+constexpr int kAckFrames = 32;
 constexpr uint64_t kImpossible = uint64_t{1} << 60;  // an offset that no helper of ours sends
 
 Instant instant_before(const Clock& clock, Millis age) {
@@ -188,7 +192,10 @@ void SlotProcesses::output(std::string_view uid, int stream, uint64_t offset, st
       order_kill(*command, "OutputLimitExceeded");
     }
   }
-  client->send(Writer(Kind::kAck).text(uid).u64(end).take());
+  if (!command || ++command->unsaid_frames >= kAckFrames || end >= command->said + kAckBytes) {
+    client->send(Writer(Kind::kAck).text(uid).u64(end).take());
+    if (command) command->said = end, command->unsaid_frames = 0;
+  }
   if (command) changed_(command->record.uid);
 }
 

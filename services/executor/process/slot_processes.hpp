@@ -82,6 +82,8 @@ class SlotProcesses final : private HelperListener {
     std::string spawn_frame;             // until the helper has answered
     bool sent = false;                   // the spawn frame, on some connection; false: it surely never began
     bool cut = false;                    // more output came than is kept
+    uint64_t said = 0;                   // output acknowledged to the helper; of the client's thread alone,
+    int unsaid_frames = 0;               // as are the frames since
     bool refused = false;                // never to be taken on
     std::optional<CommandEnd> late_end;  // it ended, but that could not be recorded yet
     Micros kill_due{0};                  // on the boot clock, with kill_reason

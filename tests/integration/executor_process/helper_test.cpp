@@ -274,6 +274,40 @@ TEST_P(HelperTest, GoesOnThoughCommandsStopEachOther) {
   EXPECT_EQ(sh("echo back").out, "back\n");
 }
 
+// Until it executes a command may share the helper's memory: what others of its user do to it then is its own
+// end only.
+TEST_P(HelperTest, GoesOnThoughCommandsKillEachOther) {
+  const auto killer = spawn({"sh", "-c", "while :; do kill -s SEGV -- -1; done 2>/dev/null"});
+  ASSERT_TRUE(test::eventually([&] { return recorder.of(killer).started; }));
+  std::vector<std::string> uids;
+  for (int i = 0; i < 100; ++i) uids.push_back(spawn({"true"}));
+  for (const auto& uid : uids) ASSERT_TRUE(recorder.wait(uid).end.has_value());
+  client->send(Writer(Kind::kKill).text(killer).u8(SIGKILL).take());
+  EXPECT_EQ(recorder.wait(killer).end.value_or(HelperEnd{}).value, static_cast<uint32_t>(SIGKILL));
+  EXPECT_EQ(sh("echo back").out, "back\n");
+  EXPECT_EQ(*client->count_live(Seconds(5)), 0u);
+}
+
+// What a program is started with does not depend on what was started before it in the same memory.
+TEST_P(HelperTest, StartsAreIndependent) {
+  std::vector<std::string> uids;
+  for (int i = 0; i < 40; ++i)
+    uids.push_back(spawn(i % 4 == 0   ? std::vector<std::string>{"no-such-program", std::to_string(i)}
+                         : i % 4 == 1 ? std::vector<std::string>{"sh", "-c", "cat; exit 7"}
+                                      : std::vector<std::string>{"echo", std::to_string(i)},
+                         i % 8 == 2 ? "/no/such/place" : "", i % 4 == 1 ? std::to_string(i) : ""));
+  for (int i = 0; i < 40; ++i) {
+    const auto heard = recorder.wait(uids[i]);
+    ASSERT_TRUE(heard.end.has_value()) << i;
+    const bool fails = i % 4 == 0 || i % 8 == 2;
+    EXPECT_EQ(heard.end->how == How::kStartFailed, fails) << i;
+    if (i % 4 == 0) EXPECT_EQ(heard.end->value, static_cast<uint32_t>(ENOENT));
+    if (i % 4 == 1) EXPECT_EQ(heard.out, std::to_string(i));
+    if (i % 4 == 1) EXPECT_EQ(heard.end->value, 7u);
+    if (i % 4 > 1 && !fails) EXPECT_EQ(heard.out, std::to_string(i) + "\n");
+  }
+}
+
 // The user's processes elsewhere on the machine are not this Sandbox's: only gVisor's count is its own.
 TEST_P(HelperTest, SetsNoLimitThatCountsTheWholeMachine) {
   if (GetParam() == Runtime::kRunsc) return;
