@@ -29,7 +29,8 @@ class Host {
  public:
   virtual ~Host() = default;
 
-  // Image, disk and network are there; returns the empty upper directory, ready for a restore.
+  // Image and disk are there; returns the empty upper directory, ready for a restore. The network may still
+  // be on its way: launch waits for it, and says what became of it.
   virtual Result<std::filesystem::path> prepare(const SlotRecord& slot) = 0;
   // After prepare (and restore): the container runs.
   virtual Result<void> launch(const SlotRecord& slot) = 0;

@@ -105,6 +105,16 @@ Result<void> read_back(const fs::path& path, const Written& written, int64_t lim
     return snapshot_refused("A snapshot reads back as something else than was saved.");
   return {};
 }
+
+Result<void> unpack(int file, const fs::path& upper) {
+  const Fd tree(open(upper.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!tree) return snapshot_errno("Cannot open the Sandbox's disk");
+  auto limit = capacity_of(tree.get());
+  if (!limit) return std::unexpected(limit.error());
+  ArchiveReader archive(file);
+  if (auto begun = archive.begin(); !begun) return begun;
+  return read_tree(tree.get(), archive, *limit);
+}
 }  // namespace
 
 bool valid_object_name(std::string_view object) {
@@ -151,15 +161,7 @@ Result<void> DirectoryStore::restore(const RestorePoint& from, const fs::path& u
   const Fd file(open((root_ / from.object).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!file) return snapshot_errno("Cannot open a snapshot");
   if (auto same = check_bytes(file.get(), from.sha256, from.size_bytes); !same) return same;
-  const Fd tree(open(upper.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!tree) return snapshot_errno("Cannot open the Sandbox's disk");
-  auto limit = capacity_of(tree.get());
-  if (!limit) return std::unexpected(limit.error());
-  ArchiveReader archive(file.get());
-  if (auto begun = archive.begin(); !begun) return begun;
-  auto summary = read_tree(tree.get(), archive, *limit);
-  if (!summary) return std::unexpected(summary.error());
-  return {};
+  return unpack(file.get(), upper);
 }
 
 }  // namespace nodus::executor

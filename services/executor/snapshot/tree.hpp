@@ -30,7 +30,7 @@ Result<TreeSummary> check_archive(ArchiveReader& archive, int64_t data_limit);
 // Unpacks into the empty directory `root`. Every name must be new, every parent there before its children;
 // device nodes but the whiteout are refused, set-id bits and foreign attributes dropped. A
 // directory's time is set when the next entry lies outside of it, so no more is kept than one path's parents.
-Result<TreeSummary> read_tree(int root, ArchiveReader& archive, int64_t data_limit);
+Result<void> read_tree(int root, ArchiveReader& archive, int64_t data_limit);
 
 // Size of the file system that holds `directory`, in bytes.
 Result<int64_t> capacity_of(int directory);

@@ -67,7 +67,7 @@ class TreeReader {
   ~TreeReader() {
     if (parent_ >= 0) close(parent_);
   }
-  Result<TreeSummary> run();
+  Result<void> run();
 
  private:
   Result<void> unpack(const Entry& entry);
@@ -79,8 +79,7 @@ class TreeReader {
   const int root_;
   ArchiveReader& archive_;
   const int64_t data_limit_;
-  TreeSummary summary_;
-  Digest digest_;
+  int64_t entries_ = 0, data_bytes_ = 0;
   std::string parent_path_;
   int parent_ = -1;
   std::vector<OpenDirectory> directories_;  // each inside the one before; at most kMostDepth and the root
@@ -116,14 +115,13 @@ Result<void> TreeReader::regular(int parent, const std::string& name, const Entr
   const int fd = openat(parent, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return snapshot_errno("Cannot make a file");
   const int64_t stored = entry.data_bytes();
-  summary_.data_bytes += stored;
+  data_bytes_ += stored;
   size_t extent = 0;
   int64_t done = 0, total = 0;
   Result<void> result;
-  if (summary_.data_bytes > data_limit_) result = snapshot_fault("A snapshot holds more data than the disk.");
+  if (data_bytes_ > data_limit_) result = snapshot_fault("A snapshot holds more data than the disk.");
   if (result)
     result = archive_.data(stored, [&](std::string_view part) -> Result<void> {
-      digest_.add(part);
       total += static_cast<int64_t>(part.size());
       while (!part.empty()) {
         const Extent& to = entry.extents[extent];
@@ -163,8 +161,7 @@ Result<void> TreeReader::finish(int parent, const std::string& name, const Entry
 
 Result<void> TreeReader::unpack(const Entry& entry) {
   if (entry.path.empty()) {
-    if (entry.type != S_IFDIR || summary_.entries != 1)
-      return snapshot_fault("A snapshot's root is no directory.");
+    if (entry.type != S_IFDIR || entries_ != 1) return snapshot_fault("A snapshot's root is no directory.");
     directories_.push_back({"", entry.mtime_s, entry.mtime_ns});
     return finish(root_, ".", entry);
   }
@@ -213,21 +210,17 @@ Result<void> TreeReader::leave_directories(const std::string* next) {
   return {};
 }
 
-Result<TreeSummary> TreeReader::run() {
+Result<void> TreeReader::run() {
   Entry entry;
   for (;;) {
     auto more = archive_.next(entry);
     if (!more) return std::unexpected(more.error());
     if (!*more) break;
-    if (++summary_.entries > kMostEntries)
-      return snapshot_fault("A snapshot holds more than 1,000,000 entries.");
-    digest_.add(entry);
-    if (auto left = leave_directories(&entry.path); !left) return std::unexpected(left.error());
-    if (auto done = unpack(entry); !done) return std::unexpected(done.error());
+    if (++entries_ > kMostEntries) return snapshot_fault("A snapshot holds more than 1,000,000 entries.");
+    if (auto left = leave_directories(&entry.path); !left) return left;
+    if (auto done = unpack(entry); !done) return done;
   }
-  if (auto done = leave_directories(nullptr); !done) return std::unexpected(done.error());
-  summary_.digest = digest_.hex();
-  return summary_;
+  return leave_directories(nullptr);
 }
 }  // namespace
 
@@ -257,7 +250,7 @@ Result<TreeSummary> check_archive(ArchiveReader& archive, int64_t data_limit) {
   return summary;
 }
 
-Result<TreeSummary> read_tree(int root, ArchiveReader& archive, int64_t data_limit) {
+Result<void> read_tree(int root, ArchiveReader& archive, int64_t data_limit) {
   return TreeReader(root, archive, data_limit).run();
 }
 

@@ -48,14 +48,19 @@ Result<std::unique_ptr<LinuxHost>> LinuxHost::make(
 
 Result<fs::path> LinuxHost::prepare(const SlotRecord& slot) {
   const SlotKey& key = slot.order.key;
-  // The kernel takes its time with namespaces and links; meanwhile the disk is made.
-  auto network = std::async(std::launch::async, [&] {
+  // The kernel takes its time with namespaces and links; meanwhile the disk is made and filled. launch()
+  // waits.
+  auto network = std::async(std::launch::async, [this, key, slot] {
     StepTimer timer;
     auto made = network_.create(layout_.netns(key), slot.network_index, slot.order.open_egress);
     timer.done("network");
     log::debug("slot.network", {{"slot", key.text()}, {"steps_ms", timer.text()}});
     return made;
   });
+  {
+    const std::lock_guard lock(networks_mutex_);
+    networks_[key] = std::move(network);
+  }
   StepTimer timer;
   auto image = images_.ensure(slot.order.image, slot.order.image_digest);
   timer.done("image");
@@ -63,11 +68,22 @@ Result<fs::path> LinuxHost::prepare(const SlotRecord& slot) {
   if (image) disk = disk_.create(key, slot.order.shape.disk_bytes);
   timer.done("disk");
   log::debug("slot.disk", {{"slot", key.text()}, {"steps_ms", timer.text()}});
-  auto networked = network.get();
   if (!image) return std::unexpected(image.error());
   if (!disk) return std::unexpected(disk.error());
-  if (!networked) return std::unexpected(networked.error());
   return layout_.upper(key);
+}
+
+// Waits for the network that prepare() began to make; nothing is under way: fine.
+Result<void> LinuxHost::network_made(const SlotKey& key) {
+  std::future<Result<void>> network;
+  {
+    const std::lock_guard lock(networks_mutex_);
+    const auto found = networks_.find(key);
+    if (found == networks_.end()) return {};
+    network = std::move(found->second);
+    networks_.erase(found);
+  }
+  return network.get();
 }
 
 // Of a call that names paths of the Sandbox only: its user may read it.
@@ -134,6 +150,8 @@ Result<void> LinuxHost::launch(const SlotRecord& slot) {
                                  .gvisor = runtime_->name() == "runsc"});
   if (auto put = linux::write_file(layout_.bundle(key) / "config.json", spec); !put) return put;
   timer.done("bundle");
+  if (auto made = network_made(key); !made) return made;
+  timer.done("network");
   auto pid = runtime_->run(key.text(), layout_.bundle(key), layout_.console(key));
   if (!pid) return std::unexpected(pid.error());
   timer.done("runtime");
@@ -204,6 +222,7 @@ Result<fs::path> LinuxHost::upper(const SlotRecord& slot) {
 
 Result<void> LinuxHost::teardown(const SlotRecord& slot) {
   const SlotKey& key = slot.order.key;
+  (void)network_made(key);  // what there is of it goes now
   if (auto gone = network_.destroy(layout_.netns(key), slot.network_index); !gone) return gone;
   if (auto gone = disk_.destroy(key); !gone) return gone;
   for (const auto& path : {layout_.bundle(key), layout_.run(key)})

@@ -1,7 +1,10 @@
 // The machine: images, disks, networks, cgroups and a runtime, put together. See app/host.hpp.
 #pragma once
 
+#include <future>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "services/executor/adapters/linux/cgroup.hpp"
@@ -57,6 +60,7 @@ class LinuxHost final : public Host {
   LinuxHost(LinuxHostOptions options, AddressPool pool);
   Result<void> prepare_rootfs(const SlotRecord& slot, const Image& image);
   Result<void> write_resolvers(int root_fd);
+  Result<void> network_made(const SlotKey& key);
 
   const LinuxHostOptions options_;
   const Layout layout_;
@@ -66,6 +70,8 @@ class LinuxHost final : public Host {
   Cgroup cgroup_;
   std::unique_ptr<Runtime> runtime_;
   ContainerWatch watch_;
+  std::mutex networks_mutex_;
+  std::map<SlotKey, std::future<Result<void>>> networks_;  // being made; after all that they work with
 };
 
 }  // namespace nodus::executor
