@@ -9,6 +9,7 @@
 
 #include "libs/base/check.hpp"
 #include "libs/eventlog/postgres_round.hpp"
+#include "libs/pg/reader.hpp"
 #include "libs/telemetry/failpoint.hpp"
 #include "libs/telemetry/metrics.hpp"
 
@@ -101,8 +102,9 @@ class PostgresLog final : public EventLog {
   }
 
   Result<Head> head(const std::string& stream) override {
-    return pool_.with_tx([&](pqxx::work& tx) -> Result<Head> {
-      auto rows = tx.exec_params("SELECT version, state_version, state FROM heads WHERE stream = $1", stream);
+    return pg::read(pool_, [&](pqxx::nontransaction& reader) -> Result<Head> {
+      reader.conn().prepare("log_head", "SELECT version, state_version, state FROM heads WHERE stream = $1");
+      auto rows = reader.exec_prepared("log_head", stream);
       if (rows.empty()) return Head{stream, 0, 0, {}};
       return Head{stream, rows[0][0].as<int64_t>(), rows[0][1].as<int>(),
                   pqxx::binarystring(rows[0][2]).str()};

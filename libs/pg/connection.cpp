@@ -6,6 +6,7 @@
 
 #include "libs/base/check.hpp"
 #include "libs/pg/connection.hpp"
+#include "libs/pg/reader.hpp"
 
 #if defined(__has_feature) && __has_feature(address_sanitizer)
 // libpqxx before 7.6.1 loses one result (2 kB) with each lost connection, and with each refused one:
@@ -24,6 +25,14 @@ Error lost(const std::string& why) {
 }
 Error busy(const std::string& why) {
   return {Code::kUnavailable, "DatabaseBusy", "The database did not answer in time: " + why, {}, 1, {}};
+}
+Error rejected(const std::exception& error) {
+  return {Code::kInternal,
+          "DatabaseRejected",
+          fmt::format("A database call failed: {}", error.what()),
+          {},
+          {},
+          {}};
 }
 Error outcome_unknown() {
   return {Code::kUnavailable,
@@ -137,13 +146,34 @@ std::optional<Error> Connection::run(const std::function<bool(pqxx::work&)>& bod
     return open ? classify(error) : lost(first_line(error.what()));
   } catch (const std::exception& error) {
     connection_.reset();
-    return Error{Code::kInternal,
-                 "DatabaseRejected",
-                 fmt::format("A database call failed: {}", error.what()),
-                 {},
-                 {},
-                 {}};
+    return rejected(error);
   }
+}
+
+std::optional<Error> run_read(Connection& connection,
+                              const std::function<void(pqxx::nontransaction&)>& body) {
+  std::optional<Error> failed;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    pqxx::connection* raw = nullptr;
+    try {
+      raw = &connection.raw();
+      pqxx::nontransaction reader(*raw);
+      body(reader);
+      reader.commit();
+      return std::nullopt;
+    } catch (const pqxx::broken_connection& error) {
+      failed = lost(first_line(error.what()));
+    } catch (const pqxx::sql_error& error) {
+      if (raw != nullptr && raw->is_open()) return classify(error);
+      failed = lost(first_line(error.what()));
+    } catch (const std::exception& error) {
+      connection.disconnect();
+      return rejected(error);
+    }
+    connection.disconnect();
+    if (raw == nullptr) break;  // not even a fresh one
+  }
+  return failed;
 }
 
 }  // namespace nodus::pg

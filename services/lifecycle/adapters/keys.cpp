@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libs/base/random.hpp"
+#include "libs/pg/reader.hpp"
 
 namespace nodus::lifecycle {
 
@@ -74,8 +75,8 @@ Result<KeyHolder> Keys::find(std::string_view authorization) {
   const uint64_t generation = this->generation();
   const int64_t now_us = to_micros(clock_.now());
   Micros until = clock_.boot() + kKeptFor;
-  auto holder = pool_.with_tx([&](pqxx::work& tx) -> Result<KeyHolder> {
-    const auto rows = tx.exec_params(
+  auto holder = pg::read(pool_, [&](pqxx::nontransaction& reader) -> Result<KeyHolder> {
+    const auto rows = reader.exec_params(
         "SELECT k.id, k.name, k.org, k.role, k.project, o.suspended_us IS NOT NULL, "
         "coalesce(o.suspended_reason, ''), least(s.expires_us, k.expires_us) "
         "FROM api_key_secrets s JOIN api_keys k ON k.id = s.key_id LEFT JOIN organizations o ON o.org = "
@@ -102,9 +103,9 @@ Result<ProjectId> Keys::project(const KeyHolder& holder, const std::string& name
   if (auto found = known_project(holder, name)) return std::move(*found);
   const uint64_t generation = this->generation();
   const Micros until = clock_.boot() + kKeptFor;
-  auto id = pool_.with_tx([&](pqxx::work& tx) -> Result<ProjectId> {
+  auto id = pg::read(pool_, [&](pqxx::nontransaction& reader) -> Result<ProjectId> {
     const auto rows =
-        tx.exec_params("SELECT id FROM projects WHERE org = $1 AND name = $2", holder.org.str(), name);
+        reader.exec_params("SELECT id FROM projects WHERE org = $1 AND name = $2", holder.org.str(), name);
     if (rows.empty()) return none();
     return ProjectId(rows[0][0].as<std::string>());
   });

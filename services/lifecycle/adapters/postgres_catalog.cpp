@@ -1,5 +1,6 @@
 #include "services/lifecycle/adapters/postgres_catalog.hpp"
 
+#include "libs/pg/reader.hpp"
 #include "services/lifecycle/adapters/codec.hpp"
 #include "services/lifecycle/app/works.hpp"
 #include "services/lifecycle/domain/name.hpp"
@@ -45,24 +46,24 @@ Result<Process> PostgresCatalog::process(const ProjectId& project, const std::st
 }
 
 Result<std::string> PostgresCatalog::sealed_env(const SandboxUid& uid) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::string> {
-    const auto rows = tx.exec_params("SELECT sealed FROM sandbox_env WHERE uid = $1", uid.str());
+  return pg::read(pool_, [&](pqxx::nontransaction& reader) -> Result<std::string> {
+    const auto rows = reader.exec_params("SELECT sealed FROM sandbox_env WHERE uid = $1", uid.str());
     if (rows.empty()) return std::string();
     return pqxx::binarystring(rows[0][0]).str();
   });
 }
 
 Result<bool> PostgresCatalog::busy(const SandboxUid& uid) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<bool> {
-    const auto rows = tx.exec_params(
+  return pg::read(pool_, [&](pqxx::nontransaction& reader) -> Result<bool> {
+    const auto rows = reader.exec_params(
         "SELECT EXISTS (SELECT 1 FROM processes WHERE sandbox_uid = $1 AND NOT ended)", uid.str());
     return rows[0][0].as<bool>();
   });
 }
 
 Result<std::optional<Instant>> PostgresCatalog::funds_changed_at(const OrgId& org) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::optional<Instant>> {
-    const auto rows = tx.exec_params("SELECT changed_us FROM funds WHERE org = $1", org.str());
+  return pg::read(pool_, [&](pqxx::nontransaction& reader) -> Result<std::optional<Instant>> {
+    const auto rows = reader.exec_params("SELECT changed_us FROM funds WHERE org = $1", org.str());
     if (rows.empty()) return std::nullopt;
     return from_micros(rows[0][0].as<int64_t>());
   });

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "libs/pg/reader.hpp"
 #include "services/lifecycle/adapters/codec.hpp"
 #include "services/lifecycle/adapters/postgres_catalog.hpp"
 #include "services/lifecycle/app/works.hpp"
@@ -106,13 +107,14 @@ Result<Listed<T>> page(pg::Pool& pool, const std::string& sql, const std::vector
 }  // namespace
 
 Result<SandboxView> PostgresCatalog::view(const ProjectId& project, const std::string& name) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<SandboxView> {
-    tx.conn().prepare("sandbox_by_name",
-                      fmt::format("SELECT {} FROM sandboxes s JOIN heads h ON h.stream = 'sandbox/' || s.uid "
-                                  "LEFT JOIN sandbox_told t ON t.uid = s.uid "
-                                  "WHERE s.project = $1 AND s.name = $2",
-                                  kView));
-    const auto rows = tx.exec_prepared("sandbox_by_name", project.str(), name);
+  return pg::read(pool_, [&](pqxx::nontransaction& reader) -> Result<SandboxView> {
+    reader.conn().prepare(
+        "sandbox_by_name",
+        fmt::format("SELECT {} FROM sandboxes s JOIN heads h ON h.stream = 'sandbox/' || s.uid "
+                    "LEFT JOIN sandbox_told t ON t.uid = s.uid "
+                    "WHERE s.project = $1 AND s.name = $2",
+                    kView));
+    const auto rows = reader.exec_prepared("sandbox_by_name", project.str(), name);
     if (rows.empty()) return none("Sandbox", name);
     return view_of(rows[0], 0);
   });

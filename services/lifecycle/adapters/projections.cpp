@@ -93,18 +93,19 @@ void project_process(eventlog::Unit& unit, const Process& before, const Process&
   unit.project([note](pqxx::work& tx) {
     const auto& p = note->after.admitted;
     if (note->before.admitted.uid.empty()) {
-      tx.exec_params0(
+      tx.conn().prepare(
+          "process_add",
           "INSERT INTO processes (uid, sandbox_uid, project, name, epoch, admitted_us, expires_us) "
-          "VALUES ($1, $2, $3, $4, $5, $6, $7)",
-          p.uid.str(), p.sandbox.str(), p.project.str(), p.name, p.epoch, to_micros(p.at),
-          to_micros(p.at + p.timeout));
+          "VALUES ($1, $2, $3, $4, $5, $6, $7)");
+      tx.exec_prepared0("process_add", p.uid.str(), p.sandbox.str(), p.project.str(), p.name, p.epoch,
+                        to_micros(p.at), to_micros(p.at + p.timeout));
     } else if (note->after.ended) {
-      const auto kept = tx.exec_params(
-          "WITH gone AS (DELETE FROM processes WHERE uid = $1 AND NOT EXISTS "
-          "(SELECT 1 FROM sandboxes WHERE sandboxes.uid = processes.sandbox_uid)) "
-          "UPDATE processes SET ended = true WHERE uid = $1 AND EXISTS "
-          "(SELECT 1 FROM sandboxes WHERE sandboxes.uid = processes.sandbox_uid)",
-          p.uid.str());
+      tx.conn().prepare("process_end",
+                        "WITH gone AS (DELETE FROM processes WHERE uid = $1 AND NOT EXISTS "
+                        "(SELECT 1 FROM sandboxes WHERE sandboxes.uid = processes.sandbox_uid)) "
+                        "UPDATE processes SET ended = true WHERE uid = $1 AND EXISTS "
+                        "(SELECT 1 FROM sandboxes WHERE sandboxes.uid = processes.sandbox_uid)");
+      const auto kept = tx.exec_prepared("process_end", p.uid.str());
       note->gone = kept.affected_rows() == 0;
     }
   });

@@ -212,8 +212,9 @@ Result<Sandbox> Sandboxes::raise_max_cost(const Sandbox& sandbox, Money max_cost
   return change(sandbox, {RaiseMaxCost{max_cost}});
 }
 
-Result<Process> Sandboxes::admit_once(const Sandbox& sandbox, const NewProcess& process,
-                                      const SandboxContext& now, int attempt) {
+Result<Process> Sandboxes::admit_once(const Sandbox& sandbox, const NewProcess& process, int attempt,
+                                      std::optional<Sandbox>& owner) {
+  const SandboxContext now{clock_.now(), {}};  // a command's number is no question of money
   ProcessAdmitted admitted;
   admitted.uid = ProcessUid(random_uuid());
   admitted.command = process.command;
@@ -226,9 +227,11 @@ Result<Process> Sandboxes::admit_once(const Sandbox& sandbox, const NewProcess& 
   const std::string key =
       process.idempotency_key.empty() ? "" : scope + sandbox.uid.str() + "/" + process.idempotency_key;
   const ProcessUid ours = admitted.uid;
+  const auto seen = std::make_shared<std::optional<Sandbox>>();
   auto answer = batcher_.run(
-      admit_process(sandbox.uid, std::move(admitted), now, key, key.empty() ? "" : process.input_hash));
+      admit_process(sandbox.uid, std::move(admitted), now, key, key.empty() ? "" : process.input_hash, seen));
   if (!answer) return std::unexpected(std::move(answer.error()));
+  owner = std::move(*seen);
   auto state = ProcessCodec::decode_state(*answer);
   if (!state || state->admitted.uid == ours) return state;
   auto current = batcher_.run(change_process(state->admitted.uid, RepeatProcess{}));
@@ -237,15 +240,14 @@ Result<Process> Sandboxes::admit_once(const Sandbox& sandbox, const NewProcess& 
 }
 
 Result<Admission> Sandboxes::admit(const Sandbox& sandbox, const NewProcess& process) {
-  auto now = context(sandbox.org);
-  if (!now) return std::unexpected(std::move(now.error()));
-  auto admitted = admit_once(sandbox, process, *now, 1);
+  std::optional<Sandbox> seen;  // its slot may have changed since the caller looked
+  auto admitted = admit_once(sandbox, process, 1, seen);
   for (int attempt = 2; admitted && admitted->ended && admitted->ended->never_reached; ++attempt) {
     if (attempt > kAdmitAttempts) break;  // its end is the answer
-    admitted = admit_once(sandbox, process, *now, attempt);
+    admitted = admit_once(sandbox, process, attempt, seen);
   }
   if (admitted) {
-    auto owner = catalog_.sandbox(sandbox.uid);  // its slot may have changed since the caller looked
+    auto owner = seen ? Result<Sandbox>(std::move(*seen)) : catalog_.sandbox(sandbox.uid);
     if (!owner) return std::unexpected(std::move(owner.error()));
     auto env = env_of(*owner);
     if (!env) return std::unexpected(std::move(env.error()));

@@ -98,8 +98,9 @@ class Sandboxes {
  private:
   // Conflict/NameMoved: the name is not free, or no longer `last_holder`'s.
   Result<Created> create_new(const NewSandbox& wanted, const SandboxUid& last_holder);
-  Result<Process> admit_once(const Sandbox& sandbox, const NewProcess& process, const SandboxContext& now,
-                             int attempt);
+  // `owner`: as the admission left it; nothing when a repeat was answered.
+  Result<Process> admit_once(const Sandbox& sandbox, const NewProcess& process, int attempt,
+                             std::optional<Sandbox>& owner);
   Result<Created> reconnect(const Sandbox& existing, const NewSandbox& wanted);
   Result<Sandbox> change(const Sandbox& sandbox, std::vector<SandboxCommand> commands);
   Result<Sandbox> start(const Sandbox& sandbox, std::vector<SandboxCommand> commands, Trigger kind);

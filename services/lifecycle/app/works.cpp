@@ -129,24 +129,26 @@ eventlog::Work create_sandbox(CreateSandbox command, const SandboxUid& expected_
 }
 
 eventlog::Work admit_process(const SandboxUid& sandbox, ProcessAdmitted process, SandboxContext context,
-                             std::string key, std::string input_hash) {
+                             std::string key, std::string input_hash,
+                             std::shared_ptr<std::optional<Sandbox>> owner) {
   return {.key = std::move(key),
           .input_hash = std::move(input_hash),
           .streams = {sandbox_stream(sandbox), process_stream(process.uid)},
-          .decide = [sandbox, process = std::move(process),
-                     context](eventlog::Unit& unit) -> Result<std::string> {
-            auto owner = apply_sandbox(unit, sandbox, NumberProcess{}, context);
-            if (!owner) return std::unexpected(std::move(owner.error()));
+          .decide = [sandbox, process = std::move(process), context,
+                     owner = std::move(owner)](eventlog::Unit& unit) -> Result<std::string> {
+            auto numbered = apply_sandbox(unit, sandbox, NumberProcess{}, context);
+            if (!numbered) return std::unexpected(std::move(numbered.error()));
             ProcessAdmitted admitted = process;
-            admitted.sandbox = owner->uid;
-            admitted.sandbox_name = owner->name;
-            admitted.project = owner->project;
-            admitted.start = owner->start;
-            admitted.epoch = owner->epoch;
-            admitted.machine = owner->machine;
-            admitted.name = "sb-" + owner->name + "-" + std::to_string(owner->processes);
+            admitted.sandbox = numbered->uid;
+            admitted.sandbox_name = numbered->name;
+            admitted.project = numbered->project;
+            admitted.start = numbered->start;
+            admitted.epoch = numbered->epoch;
+            admitted.machine = numbered->machine;
+            admitted.name = "sb-" + numbered->name + "-" + std::to_string(numbered->processes);
             auto after = apply_process(unit, admitted.uid, AdmitProcess{admitted});
             if (!after) return std::unexpected(std::move(after.error()));
+            if (owner) *owner = std::move(*numbered);
             return ProcessCodec::encode_state(*after);
           }};
 }

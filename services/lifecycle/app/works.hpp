@@ -1,6 +1,8 @@
 // The Works that change lifecycle's streams: command in, events and projections in one transaction.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "libs/eventlog/event_log.hpp"
@@ -42,9 +44,11 @@ eventlog::Work create_sandbox(CreateSandbox command, const SandboxUid& expected_
                               std::string sealed_env = "", Quotas quotas = {});
 
 // Gives the Process its number and name and admits it for the Sandbox's current epoch. Answer: encoded
-// Process.
+// Process. `owner`, if given, is set to the Sandbox as the transaction leaves it; a repeat of the key does
+// not look at it and leaves it as it is.
 eventlog::Work admit_process(const SandboxUid& sandbox, ProcessAdmitted process, SandboxContext context,
-                             std::string key, std::string input_hash);
+                             std::string key, std::string input_hash,
+                             std::shared_ptr<std::optional<Sandbox>> owner = nullptr);
 
 // The same Work, refused with Conflict/Conflict unless the Sandbox still has this resourceVersion.
 eventlog::Work if_version(eventlog::Work work, const SandboxUid& uid, int64_t version);

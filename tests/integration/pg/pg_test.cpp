@@ -4,6 +4,7 @@
 
 #include "libs/pg/arrays.hpp"
 #include "libs/pg/connection.hpp"
+#include "libs/pg/reader.hpp"
 #include "tests/support/postgres_fixture.hpp"
 
 namespace nodus::pg {
@@ -72,6 +73,33 @@ TEST_F(PgTest, ALostConnectionIsReplaced) {
   EXPECT_EQ(run(connection, "SELECT 1"), "");
   test::crash_and_restart_postgres();
   EXPECT_EQ(run(connection, "SELECT 1"), "");
+}
+
+TEST_F(PgTest, AReadNeedsNoTransactionAndGoesOnWhenItsConnectionDied) {
+  Pool pool(options, 1);
+  const auto value = [&](const std::string& sql) -> std::string {  // or the reason of the error
+    auto read = pg::read(pool, [&](pqxx::nontransaction& reader) -> Result<std::string> {
+      return reader.exec1(sql)[0].c_str();
+    });
+    return read ? *read : read.error().reason;
+  };
+  EXPECT_EQ(value("SELECT pg_current_xact_id_if_assigned() IS NULL"), "t");
+  EXPECT_EQ(value("SHOW statement_timeout"), "300ms");
+  EXPECT_EQ(value("SELEC 1"), "DatabaseRejected");
+  EXPECT_EQ(value("SELECT pg_sleep(5)"), "DatabaseBusy");
+  Connection killer(options);
+  const auto pid = value("SELECT pg_backend_pid()");
+  EXPECT_EQ(text(killer, "SELECT pg_terminate_backend(" + pid + ", 5000)"), "t");
+  EXPECT_EQ(value("SELECT 1"), "1");  // it died while idle: nobody notices
+  EXPECT_EQ(value("SELECT pg_terminate_backend(pg_backend_pid())"), "DatabaseUnavailable");
+  EXPECT_EQ(value("SELECT 1"), "1");
+  test::crash_and_restart_postgres();
+  EXPECT_EQ(value("SELECT 1"), "1");
+  ConnectOptions nowhere = options;
+  nowhere.url = "host=/nonexistent";
+  Pool none(nowhere, 1);
+  const auto refused = pg::read(none, [](pqxx::nontransaction&) -> Result<int> { return 1; });
+  EXPECT_EQ(refused.error().reason, "DatabaseUnavailable");
 }
 
 TEST_F(PgTest, AnIdleTransactionIsEndedByTheServer) {
