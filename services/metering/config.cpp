@@ -25,7 +25,7 @@ bool is_issuer(const std::string& text) {
 
 }  // namespace
 
-Result<Config> read_config(const std::string& path, std::string* printed) {
+Result<Config> read_config(const std::string& path, std::string* printed, bool serving) {
   auto document = config::load_file(path);
   if (!document) return std::unexpected(std::move(document.error()));
   config::Reader in(*document);
@@ -50,7 +50,7 @@ Result<Config> read_config(const std::string& path, std::string* printed) {
     faults.push_back({"invoice.issuer", "FieldValueInvalid", "must be 1 to 16 letters and digits"});
   out.deadlines.poll = std::chrono::ceil<Millis>(in.duration("deadlines.poll", Millis(500)));
   out.deadlines.bus_patience = in.duration("deadlines.busPatience", std::chrono::minutes(1));
-  out.identity_secret = in.secret("NODUS_IDENTITY_SECRET");
+  if (serving) out.identity_secret = in.secret("NODUS_IDENTITY_SECRET");
   if (const char* secret = std::getenv("NODUS_STRIPE_SECRET")) out.stripe_secret = secret;
   if (printed) *printed = in.print();
   if (out.durations.stop_reserve >= out.durations.hold)

@@ -25,7 +25,8 @@ struct Config {
   std::string stripe_secret;  // NODUS_STRIPE_SECRET, of the payment webhook; empty: it is off
 };
 
-// Every fault at once, one cause each. `printed`: the effective values, secrets hidden.
-Result<Config> read_config(const std::string& path, std::string* printed);
+// Every fault at once, one cause each. `printed`: the effective values, secrets hidden. Operators' commands
+// need the database only: with `serving` false no secret is asked for.
+Result<Config> read_config(const std::string& path, std::string* printed, bool serving);
 
 }  // namespace nodus::metering

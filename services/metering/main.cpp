@@ -41,7 +41,8 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   std::string printed;
-  const auto config = metering::read_config(path, &printed);
+  const bool serving = app.get_subcommands().empty() && !print;
+  const auto config = metering::read_config(path, &printed, serving);
   if (!config) return metering::complain(config.error(), 2);
   if (print) {
     fmt::print("{}", printed);
