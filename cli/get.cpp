@@ -116,6 +116,9 @@ int get_and_watch(Api& api, const Selection& what, const GetFlags& flags) {
           if (change.type == "DELETED" && what.kind == Kind::kSandbox && flags.output != "json" &&
               flags.output != "yaml")
             object.as_object()["status"].as_object()["phase"] = "Deleted";
+          if (change.type == "DELETED" && what.kind == Kind::kBudget && flags.output.empty())
+            object.as_object()["metadata"].as_object()["name"] =
+                text_at(object, "metadata.name") + " (deleted)";
           printer.show({object});
           return printer.open();
         });

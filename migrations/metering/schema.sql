@@ -901,6 +901,27 @@ ALTER TABLE metering.brake_changes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENT
     CACHE 1
 );
 
+CREATE TABLE metering.budget_changes (
+    "position" bigint NOT NULL,
+    project text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL,
+    object text NOT NULL,
+    at_us bigint NOT NULL,
+    CONSTRAINT budget_changes_type_check CHECK ((type = ANY (ARRAY['ADDED'::text, 'MODIFIED'::text, 'DELETED'::text])))
+);
+
+ALTER TABLE metering.budget_changes OWNER TO metering;
+
+ALTER TABLE metering.budget_changes ALTER COLUMN "position" ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME metering.budget_changes_position_seq
+    START WITH 2
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE metering.budget_deadlines (
     project text NOT NULL COLLATE pg_catalog."C",
     org text NOT NULL COLLATE pg_catalog."C",
@@ -909,6 +930,22 @@ CREATE TABLE metering.budget_deadlines (
 WITH (fillfactor='60');
 
 ALTER TABLE metering.budget_deadlines OWNER TO metering;
+
+CREATE TABLE metering.budget_feeds (
+    project text NOT NULL COLLATE pg_catalog."C",
+    last bigint NOT NULL,
+    floor bigint DEFAULT 1 NOT NULL
+);
+
+ALTER TABLE metering.budget_feeds OWNER TO metering;
+
+CREATE TABLE metering.budget_versions (
+    project text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    "position" bigint NOT NULL
+);
+
+ALTER TABLE metering.budget_versions OWNER TO metering;
 
 CREATE TABLE metering.consumer_offsets (
     topic text NOT NULL,
@@ -1259,8 +1296,17 @@ ALTER TABLE ONLY metering.billing_periods
 ALTER TABLE ONLY metering.brake_changes
     ADD CONSTRAINT brake_changes_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY metering.budget_changes
+    ADD CONSTRAINT budget_changes_pkey PRIMARY KEY ("position");
+
 ALTER TABLE ONLY metering.budget_deadlines
     ADD CONSTRAINT budget_deadlines_pkey PRIMARY KEY (project);
+
+ALTER TABLE ONLY metering.budget_feeds
+    ADD CONSTRAINT budget_feeds_pkey PRIMARY KEY (project);
+
+ALTER TABLE ONLY metering.budget_versions
+    ADD CONSTRAINT budget_versions_pkey PRIMARY KEY (project, name);
 
 ALTER TABLE ONLY metering.consumer_offsets
     ADD CONSTRAINT consumer_offsets_pkey PRIMARY KEY (topic, log_partition);
@@ -1362,6 +1408,8 @@ CREATE INDEX bill_late ON metering.bill_lines USING btree (org, late_in, from_s,
 CREATE INDEX bill_of_org ON metering.bill_lines USING btree (org, from_s, sandbox_uid, start, ordinal);
 
 CREATE INDEX bill_of_project ON metering.bill_lines USING btree (project, from_s, sandbox_uid, start, ordinal);
+
+CREATE INDEX budget_changes_of_project ON metering.budget_changes USING btree (project, "position");
 
 CREATE INDEX budget_deadlines_due ON metering.budget_deadlines USING btree (due_us);
 

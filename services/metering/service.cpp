@@ -54,9 +54,12 @@ int serve(const Config& config) {
 
   auto relay = bus::make_relay(config.bus, "metering", **events, config.database);
   if (!relay) return complain(relay.error(), kMissing);
-  (*events)->on_commit([&](const std::vector<eventlog::Recorded>&) {
+  http::Waiters waiters;
+  (*events)->on_commit([&](const std::vector<eventlog::Recorded>& recorded) {
     (*relay)->nudge();
     deadlines.wake();
+    for (const auto& event : recorded)
+      if (event.stream.starts_with("budget/")) waiters.notify(event.stream);
   });
   const auto oldest = metrics::gauge_callback("nodus_log_oldest_transaction_seconds",
                                               "Age of the oldest transaction of this service", [&] {
@@ -78,7 +81,7 @@ int serve(const Config& config) {
   const MoneyDeps money{
       clock, pool, **events, works, config.durations, config.identity_secret, config.stripe_secret};
   money_routes(server, money);
-  const BudgetDeps budgets{clock, **events, works, config.identity_secret};
+  const BudgetDeps budgets{clock, pool, **events, works, config.identity_secret, waiters};
   budget_routes(server, budgets);
   server.health_routes([&] {
     return pool.with_tx([](pqxx::work& tx) -> Result<void> {

@@ -276,8 +276,9 @@ awaitable<void> serve_stream(Api& api, const PublicRoute& row, http::Exchange& e
 
 std::vector<PublicRoute> public_routes() {
   std::vector<PublicRoute> table;
-  for (auto part : {object_routes(), replace_routes(), read_routes(), discovery_routes(), process_routes(),
-                    exec_routes(), file_routes(), bill_routes(), money_routes(), tenant_routes()})
+  for (auto part :
+       {object_routes(), replace_routes(), read_routes(), discovery_routes(), process_routes(), exec_routes(),
+        file_routes(), bill_routes(), budget_routes(), money_routes(), tenant_routes()})
     std::ranges::move(part, std::back_inserter(table));
   return table;
 }

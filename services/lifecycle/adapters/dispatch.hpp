@@ -56,6 +56,7 @@ std::vector<PublicRoute> process_routes();    // a Process: output, attach, sign
 std::vector<PublicRoute> exec_routes();       // commands, handed on to the node
 std::vector<PublicRoute> file_routes();       // files, likewise
 std::vector<PublicRoute> bill_routes();       // forwarded to metering
+std::vector<PublicRoute> budget_routes();     // Budgets: objects like the others, and metering's
 std::vector<PublicRoute> money_routes();      // prices, quotes, credits, payments: forwarded likewise
 std::vector<PublicRoute> tenant_routes();     // organizations, projects, keys, the audit log
 std::vector<PublicRoute> public_routes();     // the whole table

@@ -173,8 +173,66 @@ constexpr Field kEventFields[] = {
     {"reportingInstance", T::kString, "Empty."},
 };
 
+constexpr Field kBudgetFields[] = {
+    {"apiVersion", T::kString, "nodus.dev/v1."},
+    {"kind", T::kString, "Budget."},
+    {"metadata", T::kObject, "What the object is called.", {}, {}, true},
+    {"metadata.name", T::kString, "A DNS label, unique in the project.", {}, {}, true},
+    {"metadata.namespace", T::kString, "The project; that of the request's path."},
+    {"metadata.uid", T::kString, "Of this object and no other, ever.", {}, {}, false, true},
+    {"metadata.resourceVersion",
+     T::kString,
+     "Where a watch goes on from here; changes with each visible change.",
+     {},
+     {},
+     false,
+     true},
+    {"metadata.generation", T::kInteger, "Counts changes of spec.", {}, {}, false, true},
+    {"metadata.creationTimestamp", T::kInstant, "When it was made.", {}, {}, false, true},
+    {"spec", T::kObject, "What is wanted.", {}, {}, true},
+    {"spec.limitUSD", T::kString, "What the project may spend, such as \"100.00\".", {}, {}, true},
+    {"spec.period", T::kString, "Monthly: each calendar month, UTC. Total: for good.", "Monthly",
+     "Monthly|Total"},
+    {"spec.thresholdsPercent", T::kNumbers, "1 to 100, at most ten: told once each when spent; 50, 80, 100."},
+    {"status", T::kObject, "What is.", {}, {}, false, true},
+    {"status.spentUSD",
+     T::kString,
+     "What counts now, running Sandboxes included; computed when read, so it makes no watch event.",
+     {},
+     {},
+     false,
+     true},
+    {"status.heldUSD",
+     T::kString,
+     "Of starts that are funded or run; computed when read.",
+     {},
+     {},
+     false,
+     true},
+    {"status.remainingUSD",
+     T::kString,
+     "What is left of the limit; computed when read.",
+     {},
+     {},
+     false,
+     true},
+    {"status.thresholdReachedPercent",
+     T::kInteger,
+     "The highest that was told; 0: none.",
+     {},
+     {},
+     false,
+     true},
+    {"status.exhaustedAt", T::kInstant, "When the limit was reached.", {}, {}, false, true},
+    {"status.resetsAt", T::kInstant, "When a Monthly one counts anew.", {}, {}, false, true},
+    {"status.conditions", T::kConditions, "Exhausted.", {}, {}, false, true},
+};
+
 }  // namespace
 
+std::span<const Field> budget_fields() {
+  return kBudgetFields;
+}
 std::span<const Field> sandbox_fields() {
   return kSandboxFields;
 }

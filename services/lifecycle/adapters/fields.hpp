@@ -17,6 +17,7 @@ struct Field {
     kBoolean,
     kStrings,
     kList,
+    kNumbers,
     kObjects,
     kConditions,
     kInstant,
@@ -34,6 +35,7 @@ struct Field {
 std::span<const Field> sandbox_fields();
 std::span<const Field> process_fields();
 std::span<const Field> event_fields();
+std::span<const Field> budget_fields();
 
 // May a request name this field of a Sandbox? `parent` is "" for the object itself.
 bool known_field(std::string_view parent, std::string_view name);

@@ -11,4 +11,11 @@ namespace nodus::lifecycle {
 boost::asio::awaitable<void> forward_to_metering(Api& api, const http::Identity& caller,
                                                  http::Exchange& exchange);
 
+// Metering at `target`, asked for the caller.
+http::Upstream metering_at(Api& api, const http::Identity& caller, std::string target);
+std::unexpected<Error> metering_away();  // 503: what is its own cannot be reached now
+
+// How many Budgets the project has.
+boost::asio::awaitable<Result<int64_t>> count_budgets(Api& api, const http::Identity& caller);
+
 }  // namespace nodus::lifecycle

@@ -21,6 +21,8 @@ json::object type_of(const Field& field) {
       return {{"type", "integer"}, {"format", "int64"}};
     case T::kBoolean:
       return {{"type", "boolean"}};
+    case T::kNumbers:
+      return {{"type", "array"}, {"items", {{"type", "integer"}}}};
     case T::kObjects:
       return {{"type", "array"}, {"items", {{"type", "object"}}}};
     case T::kStrings:
@@ -163,11 +165,14 @@ json::array parameters_of(const PublicRoute& route, bool listed) {
     for (const std::string_view name : {"watch", "allowWatchBookmarks", "sendInitialEvents"})
       add(name, "query", "boolean");
   }
+  const auto of_kind = [&](std::string_view verb) {
+    return route.name == "sandboxes" + std::string(verb) || route.name == "budgets" + std::string(verb);
+  };
   for (const std::string_view verb : {".create", ".patch", ".replace", ".delete"})
-    if (route.name == "sandboxes" + std::string(verb)) add("dryRun", "query", "string");
+    if (of_kind(verb)) add("dryRun", "query", "string");
   // Unknown fields are always refused, so that whoever asks for it (Strict) need not look himself.
   for (const std::string_view verb : {".create", ".patch", ".replace"})
-    if (route.name == "sandboxes" + std::string(verb))
+    if (of_kind(verb))
       for (const std::string_view name : {"fieldManager", "fieldValidation"}) add(name, "query", "string");
   return out;
 }
@@ -193,7 +198,8 @@ json::object operation_of(const PublicRoute& route, const Resource* resource) {
   if (resource && (listed || object))
     out["x-kubernetes-action"] = verb == "create" ? "post" : verb == "replace" ? "put" : verb;
   if (verb == "create" || verb == "replace")
-    out["requestBody"] = {{"content", {{"application/json", {{"schema", reference("Sandbox")}}}}}};
+    out["requestBody"] = {
+        {"content", {{"application/json", {{"schema", reference(resource ? resource->kind : "Sandbox")}}}}}};
   if (verb == "patch")
     out["requestBody"] = {
         {"content", {{"application/merge-patch+json", {{"schema", {{"type", "object"}}}}}}}};
@@ -207,6 +213,7 @@ json::object openapi_document(bool core, const std::vector<PublicRoute>& table) 
   if (!core) {
     add_schemas(schemas, sandbox_resource(), sandbox_fields());
     add_schemas(schemas, process_resource(), process_fields());
+    add_schemas(schemas, budget_resource(), budget_fields());
   }
   add_schemas(schemas, event_resource(), event_fields());
   json::object paths;

@@ -1,6 +1,4 @@
 // Reading objects: one, many, and (in watch.cpp) what changes. Reading never counts as activity.
-#include "services/lifecycle/adapters/api.hpp"
-#include "services/lifecycle/adapters/read_options.hpp"
 #include "services/lifecycle/adapters/render.hpp"
 #include "services/lifecycle/adapters/watch.hpp"
 
@@ -10,6 +8,8 @@ namespace json = boost::json;
 using boost::asio::awaitable;
 
 namespace {
+
+constexpr int kPage = 500;  // of changes, from the database
 
 // The position of the list, as every page of it says.
 json::object list_metadata(const ReadOptions& options, int64_t version, const std::string& next) {
@@ -58,25 +58,56 @@ Result<ObjectPage> event_page(Api& api, const ProjectId& project, const ListQuer
   return page_of(api.catalog.events(project, query), render_event);
 }
 
-Result<http::Response> list(Api& api, const http::Identity& caller, const Resource& resource,
-                            const ReadOptions& options, ReadPage read_page) {
-  auto page = read_page(api, caller.project, options.query);
-  if (!page) return std::unexpected(std::move(page.error()));
-  if (options.since && *options.since > page->resource_version)
-    return fail(Code::kBadRequest, "Expired",
-                "resourceVersion is newer than anything here. List without it and go on from there.");
-  return list_response(resource, options, list_metadata(options, page->resource_version, page->next),
-                       std::move(page->objects), api.clock.now());
-}
+class CatalogSource final : public ObjectSource {
+ public:
+  CatalogSource(Api& api, const http::Identity& caller, http::Exchange& exchange, const Resource& resource,
+                ReadPage read_page)
+      : api_(api),
+        project_(caller.project),
+        exchange_(exchange),
+        resource_(resource.plural),
+        read_page_(read_page),
+        key_(ChangeFeed::key(project_.str(), resource_)) {}
+
+  awaitable<Result<ObjectPage>> page(const ListQuery& query) override {
+    co_return co_await blocking<ObjectPage>(exchange_, [&] { return read_page_(api_, project_, query); });
+  }
+  awaitable<Result<ChangePage>> standing(int64_t) override { return read(INT64_MAX, 1); }
+  awaitable<Result<ChangePage>> changes(int64_t after) override { return read(after, kPage); }
+  std::optional<ChangeFeed::Part> heard(int64_t after) override {
+    return api_.feed.after(after, project_.str(), resource_);
+  }
+  void look() override { ticket_ = api_.waiters.ticket(key_); }
+  awaitable<void> wait(int64_t, Millis at_most) override {
+    co_await api_.waiters.wait(key_, ticket_, at_most);
+  }
+
+ private:
+  awaitable<Result<ChangePage>> read(int64_t after, int limit) {
+    co_return co_await blocking<ChangePage>(
+        exchange_, [&] { return api_.catalog.changes(project_, resource_, after, limit); });
+  }
+
+  Api& api_;
+  const ProjectId project_;
+  http::Exchange& exchange_;
+  const std::string resource_;
+  const ReadPage read_page_;
+  const std::string key_;
+  uint64_t ticket_ = 0;
+};
 
 awaitable<void> list_route(Api& api, const http::Identity& caller, http::Exchange& exchange,
                            const Resource& resource, ReadPage read_page) {
   auto options = read_options(exchange.request(), resource);
   if (!options) co_return co_await exchange.respond(http::status(options.error()));
-  if (options->watch)
-    co_return co_await watch(api, caller, exchange, resource, std::move(*options), read_page);
-  auto response = co_await blocking<http::Response>(
-      exchange, [&] { return list(api, caller, resource, *options, read_page); });
+  if (options->watch) {
+    CatalogSource source(api, caller, exchange, resource, read_page);
+    co_return co_await watch(api, caller, exchange, resource, std::move(*options), source);
+  }
+  auto response = co_await blocking<http::Response>(exchange, [&] {
+    return list_answer(api, resource, *options, read_page(api, caller.project, options->query));
+  });
   co_await exchange.respond(response ? std::move(*response) : http::status(response.error()));
 }
 
@@ -122,6 +153,16 @@ Result<http::Response> get_event(Api& api, const http::Identity& caller, const h
 }
 
 }  // namespace
+
+Result<http::Response> list_answer(Api& api, const Resource& resource, const ReadOptions& options,
+                                   Result<ObjectPage> page) {
+  if (!page) return std::unexpected(std::move(page.error()));
+  if (options.since && *options.since > page->resource_version)
+    return fail(Code::kBadRequest, "Expired",
+                "resourceVersion is newer than anything here. List without it and go on from there.");
+  return list_response(resource, options, list_metadata(options, page->resource_version, page->next),
+                       std::move(page->objects), api.clock.now());
+}
 
 std::vector<PublicRoute> read_routes() {
   const std::string project = "/apis/nodus.dev/v1/namespaces/{project}/";

@@ -17,7 +17,8 @@ using CellForm = Column::Form;
 constexpr std::string_view kSandboxShort[] = {"sb"};
 constexpr std::string_view kProcessShort[] = {"proc"};
 constexpr std::string_view kEventShort[] = {"ev"};
-constexpr std::string_view kSandboxVerbs[] = {"create", "delete", "get", "list", "patch", "update", "watch"};
+constexpr std::string_view kBudgetShort[] = {"bud"};
+constexpr std::string_view kChangeVerbs[] = {"create", "delete", "get", "list", "patch", "update", "watch"};
 constexpr std::string_view kReadVerbs[] = {"get", "list", "watch"};
 constexpr std::string_view kSandboxFields[] = {"metadata.name", "metadata.namespace", "status.phase"};
 constexpr std::string_view kProcessFields[] = {"metadata.name", "metadata.namespace", "spec.sandbox",
@@ -32,6 +33,7 @@ constexpr std::string_view kEventFields[] = {"metadata.name",
                                              "reportingComponent",
                                              "type",
                                              "reason"};
+constexpr std::string_view kBudgetFields[] = {"metadata.name", "metadata.namespace"};
 constexpr Column kSandboxColumns[] = {
     {"Name", "metadata.name", CellForm::kText, 0, "Unique in the project."},
     {"Phase", "status.phase", CellForm::kText, 0, "Pending, Starting, Running, Stopping, Stopped, Failed …"},
@@ -59,6 +61,18 @@ constexpr Column kEventColumns[] = {
     {"Message", "message", CellForm::kText, 0, "What happened, as a sentence."},
     {"Count", "count", CellForm::kNumber, 1, "How often."},
     {"Name", "metadata.name", CellForm::kText, 1, "Of the Event."}};
+
+constexpr Column kBudgetColumns[] = {
+    {"Name", "metadata.name", CellForm::kText, 0, "Unique in the project."},
+    {"Period", "spec.period", CellForm::kText, 0, "Monthly (calendar months, UTC) or Total."},
+    {"Limit", "spec.limitUSD", CellForm::kCost, 0, "USD that may be spent."},
+    {"Spent", "status.spentUSD", CellForm::kCost, 0, "USD that count, what runs included."},
+    {"Held", "status.heldUSD", CellForm::kCost, 0, "USD set aside for starts that are funded or run."},
+    {"Remaining", "status.remainingUSD", CellForm::kCost, 0, "USD left of the limit."},
+    {"Exhausted", "status.exhaustedAt", CellForm::kAge, 0, "Since the limit was reached."},
+    {"Age", "metadata.creationTimestamp", CellForm::kAge, 0, "Since it was created."},
+    {"Resets", "status.resetsAt", CellForm::kText, 1, "When a Monthly one counts anew."},
+    {"Threshold", "status.thresholdReachedPercent", CellForm::kNumber, 1, "The highest that was reached."}};
 
 const json::value* member(const json::object& object, std::string_view path) {
   const json::object* at = &object;
@@ -118,8 +132,8 @@ std::string_view type_of(CellForm form) {
 }  // namespace
 
 const Resource& sandbox_resource() {
-  static const Resource kResource{"sandboxes",   "sandbox",     "Sandbox",      "nodus.dev/v1",
-                                  kSandboxShort, kSandboxVerbs, kSandboxFields, kSandboxColumns};
+  static const Resource kResource{"sandboxes",   "sandbox",    "Sandbox",      "nodus.dev/v1",
+                                  kSandboxShort, kChangeVerbs, kSandboxFields, kSandboxColumns};
   return kResource;
 }
 const Resource& process_resource() {
@@ -132,8 +146,14 @@ const Resource& event_resource() {
                                   kEventShort, kReadVerbs, kEventFields, kEventColumns};
   return kResource;
 }
+const Resource& budget_resource() {
+  static const Resource kResource{"budgets",    "budget",     "Budget",      "nodus.dev/v1",
+                                  kBudgetShort, kChangeVerbs, kBudgetFields, kBudgetColumns};
+  return kResource;
+}
 std::span<const Resource* const> resources() {
-  static const Resource* const kAll[] = {&sandbox_resource(), &process_resource(), &event_resource()};
+  static const Resource* const kAll[] = {&sandbox_resource(), &process_resource(), &event_resource(),
+                                         &budget_resource()};
   return kAll;
 }
 

@@ -36,6 +36,7 @@ struct Resource {
 const Resource& sandbox_resource();
 const Resource& process_resource();
 const Resource& event_resource();
+const Resource& budget_resource();
 std::span<const Resource* const> resources();
 
 // How an answer is to look, by the Accept header.

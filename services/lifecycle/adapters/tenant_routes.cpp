@@ -1,5 +1,7 @@
 // What an organization's admin does: projects and keys, as Kubernetes-like objects below
 // /apis/nodus.dev/v1/organizations/{org}. See docs/tenants.md.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 
@@ -7,11 +9,13 @@
 #include "services/lifecycle/adapters/api.hpp"
 #include "services/lifecycle/adapters/audit.hpp"
 #include "services/lifecycle/adapters/manifest.hpp"
+#include "services/lifecycle/adapters/metering_path.hpp"
 #include "services/lifecycle/adapters/tenants.hpp"
 
 namespace nodus::lifecycle {
 
 namespace json = boost::json;
+using boost::asio::awaitable;
 
 namespace {
 
@@ -184,11 +188,25 @@ Result<http::Response> create_project(Api& api, const http::Identity& caller, co
   return render(render(*made), 201);
 }
 
-Result<http::Response> delete_project(Api& api, const http::Identity& caller, const http::Request& request) {
-  auto gone = api.tenants.delete_project(caller.org, request.params.at("name"));
+// Budgets are metering's: without its word nothing is deleted, since one that is left would limit the next
+// project of this name.
+awaitable<void> delete_project(Api& api, const http::Identity& caller, http::Exchange& exchange) {
+  const std::string name = exchange.request().params.at("name");
+  auto own = co_await blocking<Project>(exchange, [&] { return api.tenants.project(caller.org, name); });
+  if (!own) co_return co_await exchange.respond(http::status(own.error()));
+  http::Identity reader = caller;
+  reader.project = own->id;
+  const auto budgets = co_await count_budgets(api, reader);
+  if (!budgets) co_return co_await exchange.respond(http::status(budgets.error()));
+  auto gone = co_await blocking<Project>(exchange, [&]() -> Result<Project> {
+    if (*budgets > 0)
+      return fail(Code::kConflict, "ProjectNotEmpty",
+                  fmt::format("Project \"{}\" has {} {}. Delete {} first; nothing was changed.", name,
+                              *budgets, *budgets == 1 ? "Budget" : "Budgets", *budgets == 1 ? "it" : "them"));
+    return api.tenants.delete_project(caller.org, name);
+  });
   api.keys.forget();
-  if (!gone) return std::unexpected(std::move(gone.error()));
-  return render(render(*gone));
+  co_await exchange.respond(gone ? render(render(*gone)) : http::status(gone.error()));
 }
 
 Result<http::Response> list_keys(Api& api, const http::Identity& caller, const http::Request& request) {
@@ -323,7 +341,12 @@ std::vector<PublicRoute> tenant_routes() {
       row("GET", own("/projects"), "projects.list", Right::kRead, list_projects),
       row("POST", own("/projects"), "projects.create", Right::kAdmin, create_project),
       row("GET", own("/projects/{name}"), "projects.get", Right::kRead, get_project),
-      row("DELETE", own("/projects/{name}"), "projects.delete", Right::kAdmin, delete_project),
+      {.method = "DELETE",
+       .pattern = own("/projects/{name}"),
+       .name = "projects.delete",
+       .right = Right::kAdmin,
+       .effect = Effect::kRemoves,
+       .stream = delete_project},
       row("GET", own("/keys"), "keys.list", Right::kAdmin, list_keys),
       row("POST", own("/keys"), "keys.create", Right::kAdmin, create_key),
       row("GET", own("/keys/{name}"), "keys.get", Right::kAdmin, get_key),

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "libs/base/random.hpp"
-#include "services/lifecycle/adapters/change_feed.hpp"
 
 namespace nodus::lifecycle {
 
@@ -14,7 +13,6 @@ using boost::asio::awaitable;
 
 namespace {
 
-constexpr int kPage = 500;  // of changes, from the database
 constexpr size_t kWriteBytes = 32 * 1024;
 
 Error expired() {
@@ -35,15 +33,16 @@ std::string line(std::string_view type, std::string_view object) {
 class Watch {
  public:
   Watch(Api& api, const http::Identity& caller, http::Exchange& exchange, const Resource& resource,
-        ReadOptions options)
+        ReadOptions options, ObjectSource& source)
       : api_(api),
         caller_(caller),
         exchange_(exchange),
         resource_(resource),
         options_(std::move(options)),
+        source_(source),
         key_(ChangeFeed::key(caller.project.str(), std::string(resource.plural))) {}
 
-  awaitable<void> run(ReadPage read_page) {
+  awaitable<void> run() {
     auto seat = api_.feed.seat(caller_.org.str(), key_);
     if (!seat) {
       const Error full{
@@ -56,7 +55,7 @@ class Watch {
     next_bookmark_ = api_.clock.boot() + api_.feed.options().bookmark;
     next_check_ = api_.clock.boot() + api_.feed.options().check;
     const bool started = options_.since && !options_.initial_events ? co_await start_at(*options_.since)
-                                                                    : co_await start_with_all(read_page);
+                                                                    : co_await start_with_all();
     if (!started) co_return;
     co_await follow();
     if (open_) co_await exchange_.finish();
@@ -77,9 +76,7 @@ class Watch {
   }
 
   awaitable<bool> start_at(int64_t since) {
-    auto page = co_await blocking<ChangePage>(exchange_, [&] {
-      return api_.catalog.changes(caller_.project, std::string(resource_.plural), INT64_MAX, 1);
-    });
+    auto page = co_await source_.standing(since);
     if (page && (since < page->floor || since > page->last)) page = std::unexpected(expired());
     if (!page) {
       co_await exchange_.respond(http::status(page.error()));
@@ -89,12 +86,11 @@ class Watch {
     co_return co_await begin();
   }
 
-  awaitable<bool> start_with_all(ReadPage read_page) {
+  awaitable<bool> start_with_all() {
     ListQuery query = options_.query;
     query.after.clear();
     while (true) {
-      auto page =
-          co_await blocking<ObjectPage>(exchange_, [&] { return read_page(api_, caller_.project, query); });
+      auto page = co_await source_.page(query);
       if (!page && !open_) {
         co_await exchange_.respond(http::status(page.error()));
         co_return false;
@@ -124,7 +120,7 @@ class Watch {
   // Everything that happens until the end of the watch.
   awaitable<void> follow() {
     while (open_ && !api_.feed.closing()) {
-      const uint64_t ticket = api_.waiters.ticket(key_);
+      source_.look();
       if (!co_await take()) co_return;
       const Micros now = api_.clock.boot();
       if (now >= end_) break;
@@ -136,22 +132,21 @@ class Watch {
       const Micros until =
           std::min(end_, options_.bookmarks ? std::min(next_check_, next_bookmark_) : next_check_);
       const auto wait = std::chrono::ceil<Millis>(until - api_.clock.boot());
-      if (wait > Millis(0)) co_await api_.waiters.wait(key_, ticket, wait);
+      if (wait > Millis(0)) co_await source_.wait(cursor_, wait);
     }
     if (open_ && options_.bookmarks) co_await write(bookmark(false));
   }
 
-  // What happened since, from memory or, for who is further behind, from the database.
+  // What happened since, from memory or, for who is further behind, from where it is kept.
   awaitable<bool> take() {
     while (true) {
-      if (auto part = api_.feed.after(cursor_, caller_.project.str(), std::string(resource_.plural))) {
+      if (auto part = source_.heard(cursor_)) {
         cursor_ = part->cursor;
         co_return co_await tell(part->changes);
       }
-      auto page = co_await blocking<ChangePage>(exchange_, [&] {
-        return api_.catalog.changes(caller_.project, std::string(resource_.plural), cursor_, kPage);
-      });
+      auto page = co_await source_.changes(cursor_);
       if (page && cursor_ < page->floor) page = std::unexpected(expired());
+      if (!page && retryable(page.error().code)) co_return true;  // away for a while: after the wait
       if (!page) {
         co_await fail_with(page.error());
         co_return false;
@@ -242,8 +237,9 @@ class Watch {
   http::Exchange& exchange_;
   const Resource& resource_;
   const ReadOptions options_;
-  const std::string key_;
-  int64_t cursor_ = 0;  // everything up to here was told
+  ObjectSource& source_;
+  const std::string key_;  // of its seat
+  int64_t cursor_ = 0;     // everything up to here was told
   std::string listed_;
   std::vector<std::pair<std::string, int64_t>> listed_pages_;  // last name, position
   Micros end_{0};
@@ -264,9 +260,9 @@ std::string_view verdict(const Selector& selector, const std::string& type, cons
 }
 
 awaitable<void> watch(Api& api, const http::Identity& caller, http::Exchange& exchange,
-                      const Resource& resource, ReadOptions options, ReadPage read_page) {
-  Watch one(api, caller, exchange, resource, std::move(options));
-  co_await one.run(read_page);
+                      const Resource& resource, ReadOptions options, ObjectSource& source) {
+  Watch one(api, caller, exchange, resource, std::move(options), source);
+  co_await one.run();
 }
 
 }  // namespace nodus::lifecycle

@@ -7,21 +7,13 @@
 // and is ended.
 #pragma once
 
-#include "services/lifecycle/adapters/api.hpp"
-#include "services/lifecycle/adapters/read_options.hpp"
+#include "services/lifecycle/adapters/object_source.hpp"
 
 namespace nodus::lifecycle {
 
-// One page of the objects there are now, rendered, in the order of their names.
-struct ObjectPage {
-  std::vector<boost::json::object> objects;
-  std::string next;
-  int64_t resource_version = 0;
-};
-using ReadPage = Result<ObjectPage> (*)(Api& api, const ProjectId& project, const ListQuery& query);
-
+// `source` outlives the call.
 boost::asio::awaitable<void> watch(Api& api, const http::Identity& caller, http::Exchange& exchange,
-                                   const Resource& resource, ReadOptions options, ReadPage read_page);
+                                   const Resource& resource, ReadOptions options, ObjectSource& source);
 
 // What a watcher with this selector is told of a change: ADDED, MODIFIED or DELETED; empty: nothing.
 std::string_view verdict(const Selector& selector, const std::string& type, const boost::json::object& object,

@@ -39,8 +39,8 @@ class Projections {
                                std::span<const account::Event> events, std::optional<Instant> due) = 0;
   virtual void deadline_moved(eventlog::Unit& unit, const OrgId& org, std::optional<Instant> due) = 0;
   // `due`: when to look at the project next.
-  virtual void budget_changed(eventlog::Unit& unit, const budget::State& after,
-                              std::optional<Instant> due) = 0;
+  virtual void budget_changed(eventlog::Unit& unit, const budget::State& before, const budget::State& after,
+                              std::optional<Instant> due, Instant now) = 0;
   virtual void budget_deadline_moved(eventlog::Unit& unit, const ProjectKey& project,
                                      std::optional<Instant> due) = 0;
   // A cap that was due by `at` was judged: it is not due again.

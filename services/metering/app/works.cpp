@@ -180,7 +180,7 @@ void Works::append(eventlog::Unit& unit, const ProjectKey& project, const budget
   for (const auto& event : events) budget::evolve(after, event);
   unit.append(budget_stream(project.project), encoded(events), codec::encode_state(after),
               budget::kStateVersion);
-  projections_.budget_changed(unit, after, first_look(after, now));
+  projections_.budget_changed(unit, before, after, first_look(after, now), now);
 }
 
 std::optional<Instant> Works::first_look(const budget::State& budget, Instant now) {

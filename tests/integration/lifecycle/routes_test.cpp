@@ -42,6 +42,7 @@ const std::map<std::string, Expected>& expectations() {
       {"sandboxes.list.all", {kReader, true}},
       {"processes.list.all", {kReader, true}},
       {"events.list.all", {kReader, true}},
+      {"budgets.list.all", {kReader, true}},
       {"sandboxes.delete", {kUser, true}},
       {"events.list", {kReader, true}},
       {"events.list.core", {kReader, true}},

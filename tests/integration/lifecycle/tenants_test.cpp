@@ -162,6 +162,22 @@ TEST_F(TenantsTest, TheLastAdminKeyStays) {
   EXPECT_EQ(removed, 1);
 }
 
+// Metering, as far as it lists the Budgets of a project.
+struct BudgetLists {
+  BudgetLists() {
+    server.route({.method = "GET", .pattern = "/v1/budgets", .name = "list", .handler = [this](const auto&) {
+                    std::string items;
+                    for (int i = 0; i < budgets; ++i)
+                      items += std::string(i == 0 ? "" : ",") + R"({"metadata":{"name":"b)" +
+                               std::to_string(i) + R"("}})";
+                    return http::json(200, R"({"metadata":{"resourceVersion":"1"},"items":[)" + items + "]}");
+                  }});
+    EXPECT_TRUE(server.start().has_value());
+  }
+  std::atomic<int> budgets = 0;
+  http::Server server{{.listen = "127.0.0.1:0"}};
+};
+
 TEST_F(TenantsTest, AProjectIsDeletedOnlyWhenNothingLivesInIt) {
   ASSERT_EQ(world_.call(admin(), "POST", "/organizations/acme/projects", object("Project", "lab")).status,
             201);
@@ -175,6 +191,10 @@ TEST_F(TenantsTest, AProjectIsDeletedOnlyWhenNothingLivesInIt) {
       << "names of another organization are not known";
   const std::string bound = world_.make_key("acme", "bound", "developer", "lab");
   ASSERT_EQ(world_.create(admin(), "one", "lab").status, 201);
+  const auto unknown = world_.call(admin(), "DELETE", "/organizations/acme/projects/lab");
+  EXPECT_EQ(reason_of(unknown), "MeteringUnavailable") << "nobody says whether it has Budgets";
+  BudgetLists metering;
+  world_.api.options.metering_port = metering.server.port();
   const auto refused = world_.call(admin(), "DELETE", "/organizations/acme/projects/lab");
   EXPECT_EQ(refused.status, 409);
   EXPECT_EQ(reason_of(refused), "ProjectNotEmpty");
@@ -186,6 +206,11 @@ TEST_F(TenantsTest, AProjectIsDeletedOnlyWhenNothingLivesInIt) {
                   .run(change_sandbox(sandbox->uid, RecordLapse{1, "Deleted", StopReason::kDelete},
                                       {world_.clock.now(), std::nullopt}))
                   .has_value());
+  metering.budgets = 1;
+  const auto limited = world_.call(admin(), "DELETE", "/organizations/acme/projects/lab");
+  EXPECT_EQ(reason_of(limited), "ProjectNotEmpty");
+  EXPECT_NE(limited.body.find("1 Budget"), std::string::npos) << limited.body;
+  metering.budgets = 0;
   EXPECT_EQ(world_.call(admin(), "DELETE", "/organizations/acme/projects/lab").status, 200);
   EXPECT_EQ(world_.create(admin(), "two", "lab").status, 404);
   EXPECT_EQ(status_of(bound), 401) << "a key of a project that is gone";

@@ -6,6 +6,7 @@
 
 #include "libs/http/identity.hpp"
 #include "services/metering/adapters/http/budget_route.hpp"
+#include "services/metering/adapters/postgres/budget_changes.hpp"
 #include "tests/integration/metering/world.hpp"
 
 namespace nodus::metering::test {
@@ -23,13 +24,18 @@ struct Ask {
   std::string key = "";
   std::string query = "";
   std::string project = "web";
+  std::string version = "";  // preconditions of a DELETE
+  std::string uid = "";
 };
 
 http::Response ask(World& world, const Ask& what) {
-  const BudgetDeps deps{world.clock, *world.log, world.works, kSecret};
+  http::Waiters waiters;
+  const BudgetDeps deps{world.clock, world.pool, *world.log, world.works, kSecret, waiters};
   http::Request request{.method = what.method, .body = what.body};
   if (!what.name.empty()) request.params["name"] = what.name;
   if (!what.query.empty()) request.query.emplace("dryRun", what.query);
+  if (!what.version.empty()) request.query.emplace("resourceVersion", what.version);
+  if (!what.uid.empty()) request.query.emplace("uid", what.uid);
   if (!what.key.empty()) request.headers.set("Idempotency-Key", what.key);
   if (what.method == "PATCH") request.headers.set("Content-Type", "application/merge-patch+json");
   const http::Identity identity{OrgId("acme"), ProjectId(what.project), "k1", "billing"};
@@ -123,10 +129,69 @@ TEST(BudgetRoute, KeysPreconditionsAndDryRuns) {
   EXPECT_EQ(ask(world, {.method = "PUT", .name = "team", .body = json::serialize(object)}).status, 200);
   object.at("spec").at("limitUSD") = "4.00";  // of the generation before
   EXPECT_EQ(ask(world, {.method = "PUT", .name = "team", .body = json::serialize(object)}).status, 409);
+  EXPECT_EQ(ask(world, {.method = "DELETE", .name = "team", .query = "All"}).status, 200);
+  EXPECT_EQ(ask(world, {.method = "DELETE", .name = "team", .version = "7777"}).status, 409);
+  EXPECT_EQ(ask(world, {.method = "DELETE", .name = "team", .uid = "another"}).status, 409);
+  EXPECT_EQ(ask(world, {.name = "team"}).status, 200);
+  EXPECT_EQ(ask(world, {.method = "POST", .body = R"({"kind":"Budget","kind":"Budget"})"}).status, 400);
   EXPECT_EQ(ask(world, {.method = "PATCH", .name = "team", .body = R"({"spec":{"limitUSD":null}})"}).status,
             422);
   EXPECT_EQ(ask(world, {.method = "PATCH", .name = "team", .body = R"({"metadata":{"name":"x"}})"}).status,
             422);
+}
+
+BudgetChanges changes(World& world, int64_t after, int limit = 500) {
+  auto found = world.pool.with_tx(
+      [&](pqxx::work& tx) { return read_budget_changes(tx, ProjectId("web"), after, limit); });
+  EXPECT_TRUE(found.has_value()) << found.error().message;
+  return found.value_or(BudgetChanges{});
+}
+
+std::vector<std::string> types(const BudgetChanges& found) {
+  std::vector<std::string> out;
+  for (const auto& change : found.changes) out.push_back(change.type);
+  return out;
+}
+
+TEST(BudgetRoute, EachVisibleChangeIsToldOnceInOrderAndForAnHour) {
+  World world;
+  world.credit("1.00", "g1");
+  const auto list_version = [&] {
+    return std::stoll(
+        std::string(json::parse(ask(world, {}).body).at("metadata").at("resourceVersion").as_string()));
+  };
+  EXPECT_EQ(list_version(), 1);
+  ask(world, {.method = "POST", .body = manifest(R"({"limitUSD":"0.0000000009","period":"Total"})")});
+  const auto made = changes(world, 1);
+  ASSERT_EQ(types(made), std::vector<std::string>{"ADDED"});
+  EXPECT_EQ(list_version(), made.last);
+  world.consume();
+  world.scheduler.offer("u1", 1);
+  world.scheduler.reserve("u1", 1, 10);  // 9 pico-dollars a second: full after 100 s
+  world.await_all();
+  EXPECT_EQ(list_version(), made.last) << "what is spent is no change";
+  for (const double at : {59.0, 89.0, 109.0, 115.0}) {
+    world.at(at);
+    world.run_deadlines();
+  }
+  const auto told = changes(world, made.last);
+  EXPECT_EQ(types(told), (std::vector<std::string>{"MODIFIED", "MODIFIED", "MODIFIED"}));
+  EXPECT_THAT(told.changes[0].object, HasSubstr(R"("thresholdReachedPercent":50)"));
+  EXPECT_THAT(told.changes[1].object, HasSubstr(R"("thresholdReachedPercent":80)"));
+  EXPECT_THAT(told.changes[2].object, HasSubstr("exhaustedAt"));
+  const auto now = json::parse(ask(world, {.name = "team"}).body);
+  EXPECT_EQ(now.at("metadata").at("resourceVersion").as_string(), std::to_string(told.last));
+  EXPECT_EQ(types(changes(world, made.last, 2)).size(), 2u);
+  EXPECT_TRUE(changes(world, made.last, 2).more);
+
+  world.at(5000);  // more than an hour later
+  ask(world, {.method = "DELETE", .name = "team"});
+  ask(world, {.method = "POST", .body = manifest(R"({"limitUSD":"5.00"})")});
+  const auto late = changes(world, told.last);
+  EXPECT_EQ(types(late), (std::vector<std::string>{"DELETED", "ADDED"}));
+  EXPECT_EQ(late.floor, told.last) << "what is older is not kept";
+  EXPECT_EQ(changes(world, late.last).changes.size(), 0u);
+  EXPECT_EQ(changes(world, late.last).last, late.last);
 }
 
 }  // namespace

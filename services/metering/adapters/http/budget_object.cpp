@@ -165,7 +165,7 @@ Result<BudgetManifest> read_budget(const json::value& value, const ProjectId& pr
   return out;
 }
 
-json::object to_json(const budget::State& state, const budget::Budget& budget, Instant now) {
+json::object to_json(const budget::State& state, const budget::Budget& budget, Instant now, int64_t version) {
   const auto now_s = to_money_second(now);
   const auto end = budget::ends_at(state, budget);
   const bool monthly = budget.spec.period == budget::Period::kMonthly;
@@ -179,15 +179,15 @@ json::object to_json(const budget::State& state, const budget::Budget& budget, I
   if (budget.exhausted_s) status["exhaustedAt"] = to_rfc3339(to_instant(*budget.exhausted_s));
   if (monthly) status["resetsAt"] = to_rfc3339(to_instant(budget::next_month(now_s)));
   status["conditions"] = json::array{condition(budget)};
+  json::object metadata{{"name", budget.name},
+                        {"namespace", project_name(state.project)},
+                        {"uid", budget.uid},
+                        {"generation", budget.generation},
+                        {"creationTimestamp", to_rfc3339(budget.created_at)}};
+  if (version > 0) metadata["resourceVersion"] = std::to_string(version);
   return {{"apiVersion", "nodus.dev/v1"},
           {"kind", "Budget"},
-          {"metadata",
-           {{"name", budget.name},
-            {"namespace", project_name(state.project)},
-            {"uid", budget.uid},
-            {"resourceVersion", std::to_string(budget.generation)},
-            {"generation", budget.generation},
-            {"creationTimestamp", to_rfc3339(budget.created_at)}}},
+          {"metadata", std::move(metadata)},
           {"spec",
            {{"limitUSD", amount_text(budget.spec.limit)},
             {"period", budget::to_string(budget.spec.period)},

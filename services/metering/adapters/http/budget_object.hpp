@@ -24,7 +24,9 @@ struct BudgetManifest {
 // ignored.
 Result<BudgetManifest> read_budget(const boost::json::value& object, const ProjectId& project);
 
-boost::json::object to_json(const budget::State& state, const budget::Budget& budget, Instant now);
+// `version`: its resourceVersion; 0: it is left out.
+boost::json::object to_json(const budget::State& state, const budget::Budget& budget, Instant now,
+                            int64_t version = 0);
 std::string project_name(const ProjectId& project);
 
 }  // namespace nodus::metering

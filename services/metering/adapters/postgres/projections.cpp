@@ -2,6 +2,7 @@
 #include <iterator>
 
 #include "libs/telemetry/failpoint.hpp"
+#include "services/metering/adapters/postgres/budget_changes.hpp"
 #include "services/metering/adapters/postgres/ledger.hpp"
 #include "services/metering/adapters/postgres/read_models.hpp"
 #include "services/metering/adapters/postgres/row_batch.hpp"
@@ -50,6 +51,7 @@ PostgresProjections::PostgresProjections(eventlog::EventLog& log) {
     (void)failpoint("metering.before_rows");
     write_rows(tx, staged);
     write_ledger(tx, staged);
+    write_budget_changes(tx, staged);
   });
 }
 
@@ -96,8 +98,10 @@ void PostgresProjections::deadline_moved(eventlog::Unit& unit, const OrgId& org,
   unit.stage(DueNote{org, due});
 }
 
-void PostgresProjections::budget_changed(eventlog::Unit& unit, const budget::State& after,
-                                         std::optional<Instant> due) {
+void PostgresProjections::budget_changed(eventlog::Unit& unit, const budget::State& before,
+                                         const budget::State& after, std::optional<Instant> due,
+                                         Instant now) {
+  for (auto& change : budget_changes(before, after, now)) unit.stage(std::move(change));
   unit.stage(SpendNote{after});
   unit.stage(BudgetDueNote{after.org, after.project, due});
 }

@@ -17,7 +17,8 @@ class PostgresProjections final : public Projections {
   void account_changed(eventlog::Unit& unit, const account::State& after,
                        std::span<const account::Event> events, std::optional<Instant> due) override;
   void deadline_moved(eventlog::Unit& unit, const OrgId& org, std::optional<Instant> due) override;
-  void budget_changed(eventlog::Unit& unit, const budget::State& after, std::optional<Instant> due) override;
+  void budget_changed(eventlog::Unit& unit, const budget::State& before, const budget::State& after,
+                      std::optional<Instant> due, Instant now) override;
   void budget_deadline_moved(eventlog::Unit& unit, const ProjectKey& project,
                              std::optional<Instant> due) override;
   void cap_judged(eventlog::Unit& unit, const SandboxUid& uid, Instant now) override;
