@@ -295,6 +295,13 @@ CREATE VIEW scheduler.published_events AS
 
 ALTER TABLE scheduler.published_events OWNER TO scheduler;
 
+CREATE TABLE scheduler.purchases (
+    org text NOT NULL COLLATE pg_catalog."C",
+    first_us bigint NOT NULL
+);
+
+ALTER TABLE scheduler.purchases OWNER TO scheduler;
+
 CREATE TABLE scheduler.relay_offsets (
     log_partition integer NOT NULL,
     "position" bigint NOT NULL
@@ -309,7 +316,8 @@ CREATE TABLE scheduler.waiting_starts (
     cpu_milli bigint NOT NULL,
     memory_bytes bigint NOT NULL,
     disk_bytes bigint NOT NULL,
-    since_us bigint NOT NULL
+    since_us bigint NOT NULL,
+    whole boolean DEFAULT false NOT NULL
 );
 
 ALTER TABLE scheduler.waiting_starts OWNER TO scheduler;
@@ -358,6 +366,9 @@ ALTER TABLE ONLY scheduler.parked
 
 ALTER TABLE ONLY scheduler.parked
     ADD CONSTRAINT parked_topic_log_partition_position_key UNIQUE (topic, log_partition, "position");
+
+ALTER TABLE ONLY scheduler.purchases
+    ADD CONSTRAINT purchases_pkey PRIMARY KEY (org);
 
 ALTER TABLE ONLY scheduler.relay_offsets
     ADD CONSTRAINT relay_offsets_pkey PRIMARY KEY (log_partition);

@@ -30,10 +30,10 @@ void write_waiting(pqxx::work& tx, const SlotState& before, const SlotState& aft
   if (waits && !waited) {
     const auto& o = after.order;
     tx.exec_params0(
-        "INSERT INTO waiting_starts (sandbox_uid, start, org, cpu_milli, memory_bytes, disk_bytes, since_us) "
-        "VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO waiting_starts (sandbox_uid, start, org, cpu_milli, memory_bytes, disk_bytes, since_us, "
+        "whole) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         o.sandbox.str(), o.start, o.org.str(), o.shape.cpu_milli, o.shape.memory_bytes, o.shape.disk_bytes,
-        to_micros(after.last_at));
+        to_micros(after.last_at), !after.machine_type.empty());
   }
   if (waited && !waits)
     tx.exec_params0("DELETE FROM waiting_starts WHERE sandbox_uid = $1", after.order.sandbox.str());
@@ -113,6 +113,17 @@ class PostgresReadModel final : public ReadModel {
     };
   }
 
+  std::function<void(pqxx::work&)> purchased(const OrgId& org, Instant at) override {
+    return [org, at](pqxx::work& tx) {
+      tx.exec_params0("INSERT INTO purchases (org, first_us) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                      org.str(), to_micros(at));
+    };
+  }
+
+  bool has_purchased(pqxx::work& tx, const OrgId& org) override {
+    return !tx.exec_params("SELECT FROM purchases WHERE org = $1", org.str()).empty();
+  }
+
   Result<std::optional<MachineRow>> machine(const MachineId& id) override {
     return pool_.with_tx([&](pqxx::work& tx) -> Result<std::optional<MachineRow>> {
       // One statement, so that the version and the list are of one instant.
@@ -155,14 +166,15 @@ class PostgresReadModel final : public ReadModel {
     return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<WaitingStart>> {
       std::vector<WaitingStart> out;
       for (const auto& row : tx.exec_params(
-               "SELECT sandbox_uid, start, org, cpu_milli, memory_bytes, disk_bytes FROM (SELECT *, "
+               "SELECT sandbox_uid, start, org, cpu_milli, memory_bytes, disk_bytes, whole FROM (SELECT *, "
                "row_number() OVER (PARTITION BY org ORDER BY since_us, sandbox_uid) AS place "
                "FROM waiting_starts) w WHERE place <= $1 ORDER BY since_us, sandbox_uid",
                per_org))
         out.push_back({SandboxUid(row[0].as<std::string>()),
                        row[1].as<int64_t>(),
                        OrgId(row[2].as<std::string>()),
-                       {row[3].as<int64_t>(), row[4].as<int64_t>(), row[5].as<int64_t>()}});
+                       {row[3].as<int64_t>(), row[4].as<int64_t>(), row[5].as<int64_t>()},
+                       row[6].as<bool>()});
       return out;
     });
   }

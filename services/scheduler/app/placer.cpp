@@ -24,7 +24,7 @@ Millis Placer::step() {
   slots_.waiting_count(*count);
   std::vector<eventlog::Work> works;
   for (const auto& start : *waiting) {
-    auto plan = slots_.plan(start.org, start.shape);
+    auto plan = slots_.plan(start.org, start.shape, start.whole);
     if (plan.fitting == 0) continue;
     works.push_back(slots_.place(start.sandbox, start.start, std::move(plan.machines)));
   }

@@ -59,6 +59,7 @@ struct WaitingStart {
   int64_t start = 0;
   OrgId org;
   Shape shape;
+  bool whole = false;  // for a machine of its own
 };
 
 struct DueOffer {
@@ -74,6 +75,10 @@ class ReadModel {
   virtual std::function<void(pqxx::work&)> slot_changed(const SlotState& before, const SlotState& after) = 0;
   virtual std::function<void(pqxx::work&)> machine_changed(const MachineState& after) = 0;
 
+  virtual std::function<void(pqxx::work&)> purchased(const OrgId& org, Instant at) = 0;
+  // In the transaction of a decision: has the organization ever purchased credits?
+  virtual bool has_purchased(pqxx::work& tx, const OrgId& org) = 0;
+
   virtual Result<std::optional<MachineRow>> machine(const MachineId& machine) = 0;
   virtual Result<std::vector<MachineRow>> machines() = 0;  // by id, without their slots
   virtual Result<void> machine_seen(const MachineId& machine, Instant at) = 0;
@@ -86,6 +91,9 @@ class ReadModel {
 
 inline std::string slot_stream(const SandboxUid& sandbox) {
   return "slot/" + sandbox.str();
+}
+inline std::string fleet_stream(const OrgId& org) {
+  return "fleet/" + org.str();
 }
 inline std::string machine_stream(const MachineId& machine) {
   return "machine/" + machine.str();

@@ -12,6 +12,7 @@ namespace nodus::scheduler {
 struct SlotsOptions {
   Micros offer_ttl = Seconds(60);
   int64_t waiting_limit = 10'000;  // funded starts without room; beyond, an offer lapses at once
+  SharedLimit shared{};
 };
 
 class Slots {
@@ -29,11 +30,14 @@ class Slots {
   eventlog::Work loss(const MachineId& machine);
   eventlog::Work lose(const SandboxUid& sandbox, const Lose& command);
 
+  eventlog::Work first_purchase(const OrgId& org, Instant at);  // lifts the limit on its shared capacity
+
   Result<SlotState> state(const SandboxUid& sandbox);
-  Plan plan(const OrgId& org, const Shape& shape) const;
+  Plan plan(const OrgId& org, const Shape& shape, bool whole) const;
   void waiting_count(int64_t count) { waiting_ = count; }
 
  private:
+  bool shares(eventlog::Unit& unit, const Order& order);
   eventlog::Work of_machine(const MachineId& machine, MachineCommand command);
   eventlog::Work make(const SandboxUid& sandbox, SlotCommand command, std::vector<MachineId> machines);
   Result<std::string> decide(eventlog::Unit& unit, const SandboxUid& sandbox, const SlotCommand& command,

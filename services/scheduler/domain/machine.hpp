@@ -67,6 +67,10 @@ struct MachineState {
   bool can_take(const OrgId& for_org, const Shape& shape) const {
     return !machine.empty() && !lost() && org == for_org && shape.fits_in(capacity - used);
   }
+  // As a machine of its own: nothing else is there, and nothing comes beside it.
+  bool can_take_whole(const OrgId& for_org, const Shape& shape) const {
+    return holdings.empty() && can_take(for_org, shape);
+  }
   bool operator==(const MachineState&) const = default;
 };
 

@@ -16,12 +16,13 @@ int64_t left_over(const MachineView& m, const Shape& shape) {
 
 }  // namespace
 
-Plan plan_placement(std::span<const MachineView> machines, const OrgId& org, const Shape& shape,
-                    size_t limit) {
+Plan plan_placement(std::span<const MachineView> machines, const OrgId& org, const Shape& shape, size_t limit,
+                    bool whole) {
   std::vector<std::tuple<bool, int64_t, MachineId>> ranked;  // (full, left over, id): the id makes it total
   for (const auto& m : machines) {
     if (m.org != org || !shape.fits_in(m.capacity)) continue;
-    ranked.emplace_back(!shape.fits_in(m.capacity - m.used), left_over(m, shape), m.id);
+    const bool full = whole ? m.used != Shape{} : !shape.fits_in(m.capacity - m.used);
+    ranked.emplace_back(full, left_over(m, shape), m.id);
   }
   std::sort(ranked.begin(), ranked.end());
   Plan plan;
@@ -31,6 +32,12 @@ Plan plan_placement(std::span<const MachineView> machines, const OrgId& org, con
     if (!full) ++plan.fitting;
   }
   return plan;
+}
+
+const std::string& SharedLimit::type_for(const Shape& shape) const {
+  for (const auto& type : types)
+    if (shape.fits_in(type.capacity)) return type.name;
+  return types.back().name;
 }
 
 }  // namespace nodus::scheduler

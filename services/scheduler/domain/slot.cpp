@@ -134,9 +134,10 @@ struct Decide {
     const Instant at = not_before(s, context.now);
     const Order& o = c.order;
     const SlotRef slot{o.sandbox, o.start, 0, o.org, o.project};
-    // The limits of shared capacity would answer "Own" here.
-    return Events{Planned{o}, Offered{slot, o.shape, "Shared", o.max_cost_usd, o.spent_usd, o.name,
-                                      at + context.offer_ttl, at, o.labels, o.recovery}};
+    const char* sharing = context.machine_type.empty() ? "Shared" : "Own";
+    return Events{Planned{o},
+                  Offered{slot, o.shape, sharing, o.max_cost_usd, o.spent_usd, o.name, at + context.offer_ttl,
+                          at, o.labels, o.recovery, context.machine_type}};
   }
   Result<Events> operator()(const Fund& c) const {
     if (c.start > s.order.start) return unknown_start(s, c.start);
@@ -187,6 +188,7 @@ struct Evolve {
   }
   void operator()(const Offered& e) const {
     s.phase = Phase::kOffered;
+    s.machine_type = e.machine_type;
     s.expires_at = e.expires_at;
     saw(e.at);
   }

@@ -30,6 +30,7 @@ struct Offered {
   Instant at{};
   std::map<std::string, std::string> labels{};
   bool recovery = false;
+  std::string machine_type{};  // with Own
   bool operator==(const Offered&) const = default;
 };
 struct Waiting {  // funded, and no machine has room
@@ -103,8 +104,9 @@ const char* phase_name(Phase phase);
 
 struct SlotState {
   Phase phase = Phase::kNone;
-  Order order;        // of the start under way; its `start` is the newest ever planned
-  int64_t epoch = 0;  // of the newest reservation
+  Order order;               // of the start under way; its `start` is the newest ever planned
+  std::string machine_type;  // not empty: it gets a machine of its own, of this type
+  int64_t epoch = 0;         // of the newest reservation
   Instant expires_at{};
   MachineId machine;  // of the newest reservation
   std::string data_path;
@@ -184,6 +186,8 @@ struct SlotContext {
   Micros offer_ttl{};
   std::optional<Room> room;  // for Fund and Place: a machine that can take the shape
   bool may_wait = true;      // for Fund: false when too many wait already
+  std::string machine_type =
+      {};  // for PlanStart: of the machine of its own that it gets; empty: shared capacity
 };
 
 // Whether a node's report is about the slot as it is now, as it was, or none of the node's business.

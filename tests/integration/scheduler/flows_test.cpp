@@ -105,6 +105,50 @@ TEST(Flows, AFullMachineTakesNoMoreAndFreedRoomGoesToTheOldest) {
   EXPECT_EQ(told.used, told.capacity);
 }
 
+Offered offered(World& w, const std::string& uid, int64_t cpus, int64_t start = 1) {
+  auto what = order(uid, start);
+  what.shape = {cpus * 1000, cpus << 30, cpus << 30};
+  EXPECT_EQ(w.send(uid, PlanStart{what}), "changed");
+  const auto event = w.last_event(uid);
+  EXPECT_TRUE(std::holds_alternative<Offered>(event));
+  return std::get<Offered>(event);
+}
+
+TEST(Flows, BeforeTheFirstPurchaseLargeStartsGetMachinesOfTheirOwn) {
+  World w(fresh_database(),
+          {.types = {{"m2", {2000, 2LL << 30, 2LL << 30}}, {"m4", {4000, 4LL << 30, 4LL << 30}}}});
+  Node first("m1", 8), second("m2", 8);
+  w.synced(first);
+  w.synced(second);
+  EXPECT_EQ(offered(w, "small", 3).sharing, "Shared") << "up to 3 vCPU";
+  const auto large = offered(w, "large", 4);
+  EXPECT_EQ(large.sharing + " " + large.machine_type, "Own m4");
+  w.send("small", Fund{1});
+  w.send("large", Fund{1});
+  const auto shared = w.slot("small").machine, own = w.slot("large").machine;
+  EXPECT_NE(shared, own) << "a machine of its own is an empty one";
+  EXPECT_EQ(w.rows->machine(own)->value().used, first.sync.capacity) << "and stays so";
+  w.expect_rebuilds("large");
+
+  offered(w, "beside", 2);
+  w.send("beside", Fund{1});
+  EXPECT_EQ(w.slot("beside").machine, shared);
+  offered(w, "late", 4);
+  w.send("late", Fund{1});
+  EXPECT_EQ(w.phase("late"), Phase::kFunded) << "3 vCPU are free, and no machine is empty";
+  Node& node = own == MachineId("m1") ? first : second;
+  w.send("large", Delete{});
+  w.synced(node);
+  node.says("large", NodeSays::kStopped);
+  w.synced(node);
+  w.run_placer();
+  EXPECT_EQ(w.slot("late").machine, own);
+
+  EXPECT_TRUE(w.log->run(std::vector{w.slots.first_purchase(OrgId("acme"), w.clock.now())}).front());
+  EXPECT_TRUE(w.log->run(std::vector{w.slots.first_purchase(OrgId("acme"), w.clock.now())}).front());
+  EXPECT_EQ(offered(w, "paid", 4).sharing, "Shared");
+}
+
 TEST(Flows, NobodyWaitsBehindAnotherOrganizationsQueue) {
   World w;
   ASSERT_TRUE(w.pool.with_tx([](pqxx::work& tx) -> Result<void> {

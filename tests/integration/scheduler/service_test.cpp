@@ -33,6 +33,28 @@ TEST(Service, AStartAndAStopThroughTheBusAndTheNodeChannel) {
   EXPECT_EQ(s.end(), 0) << "drained";
 }
 
+TEST(Service, AFirstPurchaseIsHeardAndLiftsTheLimit) {
+  Stack s("  machineTypes: [\"m4=4,4Gi,4Gi\"]\n  sharedLimit: {cpu: \"0.5\"}\n");
+  s.start();
+  s.request_start("before");
+  ASSERT_TRUE(s.reaches("before", "SlotOffered"));
+  const auto own = s.last<scheduler::v1::SlotOffered>("before");
+  EXPECT_EQ(own.sharing() + " " + own.machine_type(), "Own m4");
+  metering::v1::FirstPurchase bought;
+  bought.set_org("acme");
+  bought.set_id("stripe/pi_1");
+  bought.set_at_us(1);
+  s.metering.append("account/acme", bought);
+  s.metering.append("account/acme", bought);
+  int64_t start = 1;
+  EXPECT_TRUE(eventually([&] {  // what was offered before stays as it was
+    const auto uid = "after-" + std::to_string(start++);
+    s.request_start(uid);
+    return s.reaches(uid, "SlotOffered") && s.last<scheduler::v1::SlotOffered>(uid).sharing() == "Shared";
+  }));
+  EXPECT_EQ(s.run({"parked", "list"}).find("FirstPurchase"), std::string::npos);
+}
+
 // The process is killed before each step in turn, and started again after it: the same facts, once each.
 class Killed : public testing::TestWithParam<int> {};
 TEST_P(Killed, BetweenAnyTwoStepsTheOutcomeIsTheSame) {

@@ -7,10 +7,11 @@
 namespace nodus::scheduler::test {
 
 std::string fresh_database() {
-  return nodus::test::fresh_database({"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
-                                      "migrations/scheduler/deploy/0003_scheduler.sql",
-                                      "migrations/scheduler/deploy/0004_lost_machines.sql"},
-                                     "scheduler");
+  return nodus::test::fresh_database(
+      {"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
+       "migrations/scheduler/deploy/0003_scheduler.sql", "migrations/scheduler/deploy/0004_lost_machines.sql",
+       "migrations/scheduler/deploy/0005_purchases.sql"},
+      "scheduler");
 }
 
 pg::ConnectOptions connect_options(const std::string& url) {
@@ -93,13 +94,13 @@ Node& Node::reboots() {
   return *this;
 }
 
-World::World(const std::string& at)
+World::World(const std::string& at, SharedLimit shared)
     : url(at),
       pool(connect_options(url), 8),
       log(std::move(*eventlog::make_postgres_log(clock, pool, kPartitions))),
       rows(make_read_model(pool)),
       fleet(clock, Seconds(30)),
-      slots(clock, *log, *rows, fleet, {Seconds(60), 100}),
+      slots(clock, *log, *rows, fleet, {Seconds(60), 100, std::move(shared)}),
       syncs(clock, *log, *rows, slots, fleet, {}, Seconds(30), [this] { ++room_came; }),
       placer(*log, *rows, slots),
       expiry(clock, *log, *rows, slots) {}

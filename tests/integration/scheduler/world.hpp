@@ -41,7 +41,7 @@ class Node {
 
 class World {
  public:
-  explicit World(const std::string& url = fresh_database());
+  explicit World(const std::string& url = fresh_database(), SharedLimit shared = {});
 
   // Each runs one command as the bus would, and answers what it came to.
   std::string plan(const std::string& uid, int64_t start = 1, const std::string& org = "acme");

@@ -37,6 +37,12 @@ struct SlotInput {
   SlotCommand command;
 };
 Result<std::optional<SlotInput>> from_lifecycle(const std::string& type, const std::string& payload);
+// An organization's first purchase of credits. nullopt: it is another event.
+struct Purchase {
+  OrgId org;
+  Instant at{};
+};
+Result<std::optional<Purchase>> first_purchase(const std::string& type, const std::string& payload);
 Result<std::optional<SlotInput>> from_metering(const std::string& type, const std::string& payload);
 
 // The node channel. from_sync checks every field: BadRequest when it is not the message, Invalid with causes

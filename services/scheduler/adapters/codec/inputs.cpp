@@ -96,6 +96,15 @@ Input from_lifecycle(const std::string& type, const std::string& payload) {
   return unknown(type);
 }
 
+Result<std::optional<Purchase>> first_purchase(const std::string& type, const std::string& payload) {
+  if (!is<metering::FirstPurchase>(type)) return std::nullopt;
+  auto m = parse<metering::FirstPurchase>(type, payload);
+  if (!m) return std::unexpected(m.error());
+  if (m->org().empty() || m->org().size() > 128)
+    return fail(Code::kInvalid, "InvalidStart", "FirstPurchase names no organization.");
+  return Purchase{OrgId(m->org()), at(m->at_us())};
+}
+
 Input from_metering(const std::string& type, const std::string& payload) {
   if (is<metering::StartFunded>(type)) {
     auto m = parse<metering::StartFunded>(type, payload);

@@ -28,6 +28,7 @@ struct Encode {
     put(e.slot, m.mutable_slot());
     put(e.shape, m.mutable_shape());
     m.set_sharing(e.sharing);
+    m.set_machine_type(e.machine_type);
     m.set_max_cost_usd(e.max_cost_usd);
     m.set_spent_usd(e.spent_usd);
     m.set_sandbox_name(e.sandbox_name);
@@ -105,10 +106,10 @@ SlotEvent domain(const wire::SlotPlanned& m) {
   return Planned{get(m.request())};
 }
 SlotEvent domain(const wire::SlotOffered& m) {
-  return Offered{get(m.slot()),         get(m.shape()), m.sharing(),
-                 m.max_cost_usd(),      m.spent_usd(),  m.sandbox_name(),
-                 at(m.expires_at_us()), at(m.at_us()),  {m.labels().begin(), m.labels().end()},
-                 m.recovery()};
+  return Offered{get(m.slot()),         get(m.shape()),  m.sharing(),
+                 m.max_cost_usd(),      m.spent_usd(),   m.sandbox_name(),
+                 at(m.expires_at_us()), at(m.at_us()),   {m.labels().begin(), m.labels().end()},
+                 m.recovery(),          m.machine_type()};
 }
 SlotEvent domain(const wire::OfferLapsed& m) {
   const auto* found = std::find(std::begin(kLapseReasons), std::end(kLapseReasons), m.reason());
@@ -181,6 +182,7 @@ std::string SlotCodec::encode_state(const SlotState& s) {
   m.set_idle_since_us(us(s.idle_since));
   put(s.times, m.mutable_times());
   m.set_last_at_us(us(s.last_at));
+  m.set_machine_type(s.machine_type);
   return m.SerializeAsString();
 }
 
@@ -200,6 +202,7 @@ Result<SlotState> SlotCodec::decode_state(const std::string& bytes) {
   s.idle_since = at(m->idle_since_us());
   s.times = get(m->times());
   s.last_at = at(m->last_at_us());
+  s.machine_type = m->machine_type();
   return s;
 }
 

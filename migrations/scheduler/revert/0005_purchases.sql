@@ -1,0 +1,4 @@
+BEGIN;
+ALTER TABLE waiting_starts DROP COLUMN whole;
+DROP TABLE purchases;
+COMMIT;
