@@ -106,11 +106,24 @@ std::optional<MoneySecond> expires_next(const State& state, MoneySecond after_s)
   return next;
 }
 
+namespace {
+
+// Of those whose instant has not come: what holds kept of the others ends no line in the past.
+std::optional<MoneySecond> comes_next(const State& state, MoneySecond after_s) {
+  std::optional<MoneySecond> next;
+  for (const auto& lot : state.lots)
+    if (lot.expires_s && lot.steps == 0 && *lot.expires_s > after_s)
+      next = std::min(next.value_or(kNever), *lot.expires_s);
+  return next;
+}
+
+}  // namespace
+
 std::optional<MoneySecond> money_ends_at(State state) {
   MoneySecond after_s = std::numeric_limits<MoneySecond>::min();
   for (;;) {
     const auto end = ends_at(state);
-    const auto expiry_s = expires_next(state, after_s);
+    const auto expiry_s = comes_next(state, after_s);
     if (!expiry_s || (end && *end < *expiry_s)) return end;
     after_s = *expiry_s;
     while (const auto expired = next_expiry(state, *expiry_s)) evolve(state, *expired);

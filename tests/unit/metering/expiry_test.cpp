@@ -73,6 +73,18 @@ TEST(Expiry, WhatAFundedStartHoldsGoesWhenItLetsGo) {
   EXPECT_THAT(scenario.run(judge_balance(80)), ElementsAre("Expired g1 675 at 80"));
 }
 
+TEST(Expiry, WhatAHoldKeepsMovesNoEndIntoThePast) {
+  Scenario scenario;
+  scenario.run(grant(0, 2'000, "g1", 60));
+  scenario.run(offer(1, slot(1)));  // 675 each
+  scenario.run(offer(1, slot(1, "u2")));
+  EXPECT_THAT(scenario.run(judge_balance(60)), ElementsAre("Expired g1 650 at 60"));
+  scenario.run(reserve(70, slot(1, "u2"), 70));
+  EXPECT_THAT(scenario.run(judge_balance(70)), ElementsAre("Expired g1 675 at 70"));
+  EXPECT_EQ(account::money_ends_at(scenario.account()), kT0 + 70)
+      << "what the first start holds stays its own";
+}
+
 TEST(Expiry, NoStartIsFundedByWhatHasExpired) {
   Scenario scenario;
   scenario.run(grant(0, 1'000, "g1", 60));

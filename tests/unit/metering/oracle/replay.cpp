@@ -3,12 +3,13 @@
 // facts and recomputes the outcome in another way.
 //
 //   P version effective_us cpu memory disk            a price version
-//   C now_us org id amount                            a credit
+//   C now_us org id amount [priority expires_s]       a credit; 0: it never expires
 //   O now_us uid start org milli memory disk cap|-    SlotOffered
 //   L now_us uid start org at_us                      OfferLapsed
 //   D now_us uid start org                            StopDeclined; its money is judged at once
 //   M now_us uid start org cap                        MaxCostRaised
-//   B now_us org name limit Monthly|Total             a Budget of project p is made or changed
+//   N now_us                                          nothing but time
+//   B now_us org name limit Monthly|Total 50,80,100   a Budget of project p is made or changed
 //   R|S|T|E now_us uid start org reserved started stopping released    SlotReserved, SandboxStarted,
 //                                                     SlotStopping, SlotReleased; 0: not known
 #include <iostream>
@@ -19,6 +20,7 @@
 #include "libs/base/check.hpp"
 #include "nodus/scheduler/v1/events.pb.h"
 #include "services/metering/adapters/codec/codec.hpp"
+#include "services/metering/domain/lots.hpp"
 
 namespace nodus::metering {
 namespace {
@@ -36,6 +38,7 @@ class Replay {
     in >> now_us;
     fire_deadlines(from_micros(now_us));
     context_.now = from_micros(now_us);
+    if (kind == 'N') return;
     if (kind == 'C') return credit(in);
     if (kind == 'B') return put_budget(in);
     std::string uid, org;
@@ -75,19 +78,27 @@ class Replay {
 
   void credit(std::istringstream& in) {
     std::string org, id, amount;
-    in >> org >> id >> amount;
-    on_account(org, PostCredit{OrgId(org), id, "Grant", *Money::parse(amount), "oracle"});
+    int priority = account::kDefaultPriority;
+    MoneySecond expires_s = 0;
+    in >> org >> id >> amount >> priority >> expires_s;
+    PostCredit credit{OrgId(org), id, "Grant", *Money::parse(amount), "oracle"};
+    credit.priority = priority > 0 ? priority : account::kDefaultPriority;
+    if (expires_s > 0) credit.expires_s = expires_s;
+    on_account(org, credit);
+    let_go(org);
   }
 
   void put_budget(std::istringstream& in) {
     std::string org, name, limit, period;
     in >> org >> name >> limit >> period;
+    std::vector<int> thresholds;
+    for (int percent = 0; in >> percent; in.ignore()) thresholds.push_back(percent);
     const bool create = budget::find(budgets_["p"], name) == nullptr;
     on_budget(PutBudget{OrgId(org),
                         ProjectId("p"),
                         name,
                         "uid",
-                        {*Money::parse(limit), *budget::period_of(period), {}},
+                        {*Money::parse(limit), *budget::period_of(period), thresholds},
                         "oracle",
                         create});
     judge_over_budget();
@@ -97,6 +108,7 @@ class Replay {
     auto& account = accounts_["org"];
     const auto events = decide(account, budgets_["p"], command, context_);
     CHECK(events.has_value(), "a Budget was refused");
+    if (!events->account.empty()) looked_at_.erase("org");
     for (const auto& event : events->account) {
       account::evolve(account, event);
       print(event);
@@ -113,6 +125,10 @@ class Replay {
       CHECK(*codec::decode_budget(bytes.type, bytes.payload) == event, "codec of {}", bytes.type);
       if (const auto* full = std::get_if<budget::BudgetExhausted>(&event))
         std::cout << "full " << full->name << ' ' << full->at_s << '\n';
+      if (const auto* reached = std::get_if<budget::ThresholdReached>(&event))
+        std::cout << "threshold " << reached->name << ' ' << reached->percent << ' ' << reached->at_s << '\n';
+      if (const auto* below = std::get_if<budget::Recovered>(&event))
+        std::cout << "recovered " << below->name << ' ' << below->percent << ' ' << below->at_s << '\n';
     }
     CHECK(*codec::decode_budget_state(codec::encode_state(budget)) == budget, "codec of a budget");
   }
@@ -130,11 +146,20 @@ class Replay {
 
   void on_account(const std::string& org, const AccountCommand& command) {
     auto& account = accounts_[org];
-    for (const auto& event : *decide(account, command, context_)) {
+    const auto events = decide(account, command, context_);
+    CHECK(events.has_value(), "a credit was refused");
+    if (!events->empty()) looked_at_.erase(org);
+    for (const auto& event : *events) {
       account::evolve(account, event);
       print(event);
     }
     keep(account);
+  }
+
+  // As the service does: holds that kept something of a Grant after its instant may have let go of it.
+  void let_go(const std::string& org) {
+    const auto now_s = std::chrono::floor<Seconds>(context_.now).time_since_epoch().count();
+    if (account::next_expiry(accounts_[org], now_s)) on_account(org, JudgeBalance{OrgId(org), context_.now});
   }
 
   template <class Message>
@@ -228,6 +253,7 @@ class Replay {
       CHECK(*codec::decode_charge(bytes.type, bytes.payload) == event, "codec of {}", bytes.type);
       print(event);
     }
+    if (!events->account.empty()) looked_at_.erase(slot.org.str());
     keep(*events);
     CHECK(*codec::decode_charge_state(codec::encode_state(charge)) == charge, "codec of a charge");
     keep(account);
@@ -235,6 +261,7 @@ class Replay {
       open_[slot.uid.str()] = charge.current->slot;
     else
       open_.erase(slot.uid.str());
+    let_go(slot.org.str());
   }
 
   void keep(const account::State& account) {
@@ -245,7 +272,7 @@ class Replay {
   void fire_deadlines(Instant until) {
     while (true) {
       auto due = until + Micros(1);
-      std::string uid, org;
+      std::string uid, org, expiring;
       bool budget = false;
       for (const auto& [name, slot] : open_) {
         const auto& start = *charges_[name].current;
@@ -257,6 +284,18 @@ class Replay {
       for (const auto& [name, account] : accounts_) {
         const auto next = account::next_deadline(account, context_.stop_reserve, looked_at_[name]);
         if (next && *next < due) due = *next, org = name, budget = false, uid.clear();
+      }
+      for (const auto& [name, account] : accounts_) {
+        const auto expiry_s = account::expires_next(account, expired_to_[name]);
+        if (!expiry_s || to_instant(*expiry_s) > due || to_instant(*expiry_s) > until) continue;
+        due = to_instant(*expiry_s);
+        expiring = name;
+      }
+      if (!expiring.empty()) {
+        context_.now = std::max(due, context_.now);
+        expired_to_[expiring] = std::chrono::floor<Seconds>(due).time_since_epoch().count();
+        on_account(expiring, JudgeBalance{OrgId(expiring), context_.now});
+        continue;
       }
       if (uid.empty() && org.empty() && !budget) return;
       context_.now = std::max(due, context_.now);
@@ -310,6 +349,8 @@ class Replay {
   void print(const account::Event& event) {
     if (const auto* e = std::get_if<account::BalanceExhausted>(&event))
       std::cout << "exhausted " << e->org.str() << ' ' << e->at_s << '\n';
+    if (const auto* x = std::get_if<account::CreditExpired>(&event); x && x->amount > Money())
+      std::cout << "expired " << x->id << ' ' << x->amount.to_decimal() << ' ' << x->at_s << '\n';
   }
 
   Context context_;
@@ -319,6 +360,7 @@ class Replay {
   std::map<std::string, budget::State> budgets_;
   std::map<std::string, SlotRef> open_;
   std::map<std::string, Instant> looked_at_;
+  std::map<std::string, MoneySecond> expired_to_;  // whose Grants were looked at, up to where
   std::set<std::pair<std::string, int64_t>> judged_;
 };
 
