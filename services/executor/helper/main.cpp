@@ -46,8 +46,8 @@ int main(int argc, char** argv) {
   nodus::helper::close_from(3);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   // Commands inherit the empty set; the helper's own capabilities do not come from it. Needs CAP_SETPCAP.
-  for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability)
-    prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  for (int capability = 0; prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0; ++capability) {
+  }
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   signal(SIGPIPE, SIG_IGN);
   struct sigaction wake{};
