@@ -18,6 +18,9 @@ namespace {
 constexpr uint64_t kGrace_ms = 200;
 // A child that has not executed by then is held up by others of its user (SIGSTOP), or by the machine.
 constexpr uint64_t kExecPatience_ms = 10'000;
+// The word that a command has executed waits so long for its first output or its end: most commands are
+// short, and each word wakes nodusd while the command wants the processor.
+constexpr uint64_t kTogether_ms = 10;
 constexpr size_t kChunkPrice = 64;
 constexpr size_t kChunkSize = 16u << 10;
 uint64_t looked_at_ms = 0;  // when the clock was asked last; 0: not in this turn
@@ -93,6 +96,7 @@ void Command::read_status() {
   if (got == sizeof fault) fault_ = fault;
   if (got == 0) launch_.reset();  // it has executed, and has memory of its own
   exec_done_ = true;
+  executed_ms_ = now_ms();
   close_end(status_);
   close_end(slave_);
 }
@@ -220,7 +224,15 @@ void Command::hang_up() {
   }
 }
 
+// Nothing is lost by saying later that it has executed.
+bool Command::start_can_wait() const {
+  return !started_sent_ && running() && fault_.stage == Stage::kNone && sent_ == end_ && stdin_end_ == 0 &&
+         now_ms() < executed_ms_ + kTogether_ms;
+}
+
 int Command::patience_ms() const {
+  if (attached_ && exec_done_ && start_can_wait())
+    return static_cast<int>(executed_ms_ + kTogether_ms - now_ms());
   const bool starting = running() && !exec_done_;
   if (!starting && (ended_ || !reaped_ || owed_[0] || owed_[1])) return -1;
   const uint64_t due = starting ? started_ms_ + kExecPatience_ms : exited_ms_ + kGrace_ms, now = now_ms();
@@ -262,7 +274,7 @@ void Command::acknowledge(uint64_t offset) {
 }
 
 std::string Command::next_frame() {
-  if (!attached_ || !exec_done_) return {};
+  if (!attached_ || !exec_done_ || start_can_wait()) return {};
   if (!started_sent_) {
     started_sent_ = true;
     if (fault_.stage == Stage::kNone)

@@ -70,6 +70,7 @@ class Command {
   void read_output(int index, bool hung_up);
   void keep(int index, const char* data, size_t size);
   void maybe_end();
+  bool start_can_wait() const;
   bool has_room() const { return kept_ < kKeptOutput && kept_by_all < kKeptByAll; }
 
   static inline size_t kept_by_all = 0;
@@ -97,7 +98,7 @@ class Command {
   bool attached_ = true, started_sent_ = false, end_sent_ = false;
   StartFault fault_;
   int wait_status_ = 0;
-  uint64_t started_ms_ = 0, exited_ms_ = 0, ended_ms_ = 0;
+  uint64_t started_ms_ = 0, executed_ms_ = 0, exited_ms_ = 0, ended_ms_ = 0;
   size_t owed_[2] = {0, 0};  // bytes in the pipes when the process ended: read whatever the grace says
 };
 

@@ -206,6 +206,7 @@ bool HelperClient::State::receive() {
     at += 4 + length;
   }
   received.erase(0, at);
+  listener.caught_up();
   return true;
 }
 

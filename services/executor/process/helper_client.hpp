@@ -41,6 +41,7 @@ class HelperListener {
   virtual void output(std::string_view uid, int stream, uint64_t offset, std::string_view data) = 0;
   virtual void taken(std::string_view uid, uint64_t offset) = 0;  // stdin below it
   virtual void ended(std::string_view uid, const HelperEnd& end) = 0;
+  virtual void caught_up() {}    // after the news that came together
   virtual Millis on_time() = 0;  // called when due; answers how long until the next time
 };
 

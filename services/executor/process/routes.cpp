@@ -11,6 +11,9 @@ namespace json = boost::json;
 namespace {
 using boost::asio::awaitable;
 constexpr size_t kJoinedBytes = 64 * 1024;  // frames that wait together go out together
+// The head of an answer waits so long for the first output or the end: on its own it wakes everybody on the
+// way to the client while the command wants the processor.
+constexpr Millis kHeadPatience{50};
 
 // ---- commands
 
@@ -30,6 +33,10 @@ awaitable<void> stream_frames(const RouteContext& context, http::Exchange& excha
                               std::string uid, uint64_t offset, bool follow) {
   http::Headers headers;
   headers.set("Content-Type", "application/x-ndjson");
+  const uint64_t before = context.waiters.ticket(uid);
+  if (const auto command = slot->view(uid); follow && command && !command->ended && offset == 0 &&
+                                            (!command->output || command->output->end() == 0))
+    co_await context.waiters.wait(uid, before, kHeadPatience);
   if (!co_await exchange.begin(200, std::move(headers))) co_return;
   OutputFile::Cursor cursor{offset, 0};
   auto silent_since = std::chrono::steady_clock::now();

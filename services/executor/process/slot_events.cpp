@@ -160,7 +160,16 @@ void SlotProcesses::started(std::string_view uid, Millis age) {
   if (command->record.started_at != Instant{}) return;
   command->record.started_at = instant_before(clock_, age);
   command->record.deadline_boot = clock_.boot() - age + command->record.timeout;
-  (void)save(*command);
+  begun_.push_back(command);
+}
+
+// The output that came with the start goes first, and an end records both.
+void SlotProcesses::caught_up() {
+  if (begun_.empty()) return;
+  std::lock_guard hold(mutex_);
+  for (const auto& command : begun_)
+    if (!command->record.ended) (void)save(*command);
+  begun_.clear();
 }
 
 void SlotProcesses::output(std::string_view uid, int stream, uint64_t offset, std::string_view data) {

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "services/executor/app/ports.hpp"
 #include "services/executor/process/command.hpp"
@@ -99,6 +100,7 @@ class SlotProcesses final : private HelperListener {
   void output(std::string_view uid, int stream, uint64_t offset, std::string_view data) override;
   void taken(std::string_view uid, uint64_t offset) override;
   void ended(std::string_view uid, const HelperEnd& end) override;
+  void caught_up() override;
   Millis on_time() override;
 
   // With mutex_ held.
@@ -147,6 +149,7 @@ class SlotProcesses final : private HelperListener {
   int file_requests_ = 0;
   Instant last_activity_;
   uint32_t last_count_ = 0;
+  std::vector<CommandPtr> begun_;         // and not recorded as such; of the client's thread alone
   std::shared_ptr<HelperClient> client_;  // set by open, gone after close
 };
 
