@@ -20,7 +20,7 @@ constexpr uint64_t kGrace_ms = 200;
 constexpr uint64_t kExecPatience_ms = 10'000;
 // The word that a command has executed waits so long for its first output or its end: most commands are
 // short, and each word wakes nodusd while the command wants the processor.
-constexpr uint64_t kTogether_ms = 10;
+constexpr uint64_t kTogether_ms = 25;
 constexpr size_t kChunkPrice = 64;
 constexpr size_t kChunkSize = 16u << 10;
 uint64_t looked_at_ms = 0;  // when the clock was asked last; 0: not in this turn
