@@ -288,6 +288,26 @@ CREATE FUNCTION metering.open_lines(of_org text, at_s bigint) RETURNS TABLE(org 
    CROSS JOIN LATERAL generate_series(p.a / 86400, (p.b - 1) / 86400) AS d (day)
    CROSS JOIN LATERAL (VALUES (greatest(p.a, d.day * 86400), least(p.b, (d.day + 1) * 86400))) AS l (a, b)
    WHERE p.a < p.b
+  UNION ALL
+  SELECT s.org, s.project, s.sandbox_uid, s.sandbox_name, s.start, storage_ordinal(l.a), 'Storage', l.a, l.b, s.rate,
+         CASE WHEN p.waived THEN 0 ELSE s.rate * (l.b - l.a) END, p.waived,
+         CASE WHEN NOT p.waived THEN 'Charged' WHEN s.waived <> '' THEN s.waived
+              WHEN s.full_s = s.paid_s THEN 'BudgetExceeded' ELSE 'InsufficientCredits' END
+    FROM (
+    SELECT t.*, greatest(t.from_s, open_lines.at_s) AS end_s,
+           CASE WHEN b.by_budget OR b.at_s < e.at_s THEN b.at_s END AS full_s,
+           CASE WHEN t.waived <> '' THEN t.from_s ELSE
+             least(e.at_s, b.at_s, CASE WHEN t.era = a.era AND a.rate > 0 THEN
+               least(div(a.credits - a.charged - a.pending - a.held_funded + a.base, a.rate), 9e15)::bigint END)
+           END AS paid_s
+      FROM stored t JOIN accounts a ON a.org = t.org LEFT JOIN exhaustions e ON e.org = t.org AND e.era = t.era
+      LEFT JOIN spend_ends b ON b.project = t.project AND b.era = t.budget_era
+     WHERE of_org IS NULL OR t.org = of_org) s
+   CROSS JOIN LATERAL (VALUES (least(greatest(coalesce(s.paid_s, s.end_s), s.from_s), s.end_s))) AS c (at)
+   CROSS JOIN LATERAL (VALUES (s.from_s, c.at, false), (c.at, s.end_s, true)) AS p (a, b, waived)
+   CROSS JOIN LATERAL generate_series(p.a / 86400, (p.b - 1) / 86400) AS d (day)
+   CROSS JOIN LATERAL (VALUES (greatest(p.a, d.day * 86400), least(p.b, (d.day + 1) * 86400))) AS l (a, b)
+   WHERE p.a < p.b
 $$;
 
 ALTER FUNCTION metering.open_lines(of_org text, at_s bigint) OWNER TO metering;
@@ -300,6 +320,14 @@ BEGIN
 END $$;
 
 ALTER FUNCTION metering.refuse_change() OWNER TO metering;
+
+CREATE FUNCTION metering.storage_ordinal(from_s bigint) RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT (from_s - 1577836800)::integer
+$$;
+
+ALTER FUNCTION metering.storage_ordinal(from_s bigint) OWNER TO metering;
 
 CREATE TABLE metering.accounts (
     org text NOT NULL COLLATE pg_catalog."C",
@@ -318,6 +346,42 @@ WITH (fillfactor='60');
 
 ALTER TABLE metering.accounts OWNER TO metering;
 
+CREATE TABLE metering.project_spend (
+    project text NOT NULL COLLATE pg_catalog."C",
+    org text NOT NULL COLLATE pg_catalog."C",
+    spent numeric(38,12) NOT NULL,
+    pending numeric(38,12) NOT NULL,
+    base numeric(38,12) NOT NULL,
+    month_s bigint NOT NULL,
+    month_spent numeric(38,12) NOT NULL,
+    month_pending numeric(38,12) NOT NULL,
+    held_funded numeric(38,12) NOT NULL,
+    held_open numeric(38,12) NOT NULL,
+    rate numeric(38,12) NOT NULL,
+    funded bigint NOT NULL,
+    open bigint NOT NULL,
+    era bigint NOT NULL
+)
+WITH (fillfactor='60');
+
+ALTER TABLE metering.project_spend OWNER TO metering;
+
+CREATE TABLE metering.stored (
+    sandbox_uid text NOT NULL COLLATE pg_catalog."C",
+    start bigint NOT NULL,
+    org text NOT NULL COLLATE pg_catalog."C",
+    project text NOT NULL COLLATE pg_catalog."C",
+    sandbox_name text NOT NULL COLLATE pg_catalog."C",
+    rate numeric(38,12) NOT NULL,
+    from_s bigint NOT NULL,
+    era bigint NOT NULL,
+    budget_era bigint NOT NULL,
+    waived text NOT NULL COLLATE pg_catalog."C",
+    due boolean NOT NULL
+);
+
+ALTER TABLE metering.stored OWNER TO metering;
+
 CREATE VIEW finance.balances AS
  SELECT a.org AS organization,
     a.credits AS credits_usd,
@@ -325,7 +389,10 @@ CREATE VIEW finance.balances AS
     ((a.credits - a.charged) - COALESCE(o.amount, (0)::numeric)) AS balance_usd,
     (a.held_funded + a.held_open) AS held_usd,
     a.rate AS usd_per_second,
-    a.open AS running
+    (a.open - ( SELECT count(*) AS count
+           FROM (metering.stored t
+             LEFT JOIN metering.project_spend p ON ((p.project = t.project)))
+          WHERE ((t.org = a.org) AND (t.waived = ''::text) AND (t.era = a.era) AND (t.budget_era = p.era)))) AS running
    FROM (metering.accounts a
      LEFT JOIN ( SELECT open_now.org,
             sum(open_now.amount) AS amount
@@ -340,13 +407,13 @@ COMMENT ON COLUMN finance.balances.organization IS 'Who pays';
 
 COMMENT ON COLUMN finance.balances.credits_usd IS 'All credits so far';
 
-COMMENT ON COLUMN finance.balances.charged_usd IS 'All charges of starts that are over';
+COMMENT ON COLUMN finance.balances.charged_usd IS 'All charges of starts that are over, and of storage until their next';
 
-COMMENT ON COLUMN finance.balances.balance_usd IS 'Credits less charges, less what open starts have come to';
+COMMENT ON COLUMN finance.balances.balance_usd IS 'Credits less charges, less what open starts and restore points have come to';
 
 COMMENT ON COLUMN finance.balances.held_usd IS 'Set aside, see holds';
 
-COMMENT ON COLUMN finance.balances.usd_per_second IS 'What runs costs, together';
+COMMENT ON COLUMN finance.balances.usd_per_second IS 'What runs and is stored costs, together';
 
 COMMENT ON COLUMN finance.balances.running IS 'Open starts that are charged';
 
@@ -402,7 +469,7 @@ COMMENT ON COLUMN finance.spend_by_day.project IS 'The project, as organization/
 
 COMMENT ON COLUMN finance.spend_by_day.day IS 'Day, UTC';
 
-COMMENT ON COLUMN finance.spend_by_day.kind IS 'Starting, Running or Stopping';
+COMMENT ON COLUMN finance.spend_by_day.kind IS 'Starting, Running, Stopping or Storage';
 
 COMMENT ON COLUMN finance.spend_by_day.reason IS 'Charged, or why it was waived';
 
@@ -465,7 +532,7 @@ COMMENT ON COLUMN finance.forecast.month IS 'First day of the present month, UTC
 
 COMMENT ON COLUMN finance.forecast.month_to_date_usd IS 'Spend so far';
 
-COMMENT ON COLUMN finance.forecast.usd_per_second IS 'What runs costs, together';
+COMMENT ON COLUMN finance.forecast.usd_per_second IS 'What runs and is stored costs, together';
 
 COMMENT ON COLUMN finance.forecast.forecast_usd IS 'Spend so far and usd_per_second until the month''s end, at most the balance';
 
@@ -584,7 +651,7 @@ COMMENT ON COLUMN finance.invoice_lines.month IS 'First day of the month of the 
 
 COMMENT ON COLUMN finance.invoice_lines.project IS 'The project, as organization/name; empty: rounding';
 
-COMMENT ON COLUMN finance.invoice_lines.kind IS 'Starting, Running or Stopping';
+COMMENT ON COLUMN finance.invoice_lines.kind IS 'Starting, Running, Stopping or Storage';
 
 COMMENT ON COLUMN finance.invoice_lines.reason IS 'Charged, or why it was waived';
 
@@ -641,7 +708,7 @@ CASE
     WHEN waived THEN (0)::numeric
     ELSE (rate * ((to_s - from_s))::numeric)
 END)),
-    CONSTRAINT bill_lines_kind_check CHECK ((kind = ANY (ARRAY['Starting'::text, 'Running'::text, 'Stopping'::text]))),
+    CONSTRAINT bill_lines_kind_check CHECK ((kind = ANY (ARRAY['Starting'::text, 'Running'::text, 'Stopping'::text, 'Storage'::text]))),
     CONSTRAINT bill_lines_reason CHECK ((waived = (reason <> 'Charged'::text))),
     CONSTRAINT bill_lines_within_a_day CHECK (((from_s / 86400) = ((to_s - 1) / 86400)))
 );
@@ -693,7 +760,7 @@ COMMENT ON COLUMN finance.lines.sandbox_uid IS 'Its uid: a name may be used agai
 
 COMMENT ON COLUMN finance.lines.start IS 'Which of its starts: 1, 2, 3 …';
 
-COMMENT ON COLUMN finance.lines.kind IS 'Starting, Running or Stopping';
+COMMENT ON COLUMN finance.lines.kind IS 'Starting, Running or Stopping; Storage: while it held no slot';
 
 COMMENT ON COLUMN finance.lines.began_at IS 'First second, UTC, inclusive';
 
@@ -701,7 +768,7 @@ COMMENT ON COLUMN finance.lines.ended_at IS 'End, UTC, exclusive';
 
 COMMENT ON COLUMN finance.lines.seconds IS 'Whole seconds';
 
-COMMENT ON COLUMN finance.lines.usd_per_second IS 'Rate of the start, frozen when it was funded';
+COMMENT ON COLUMN finance.lines.usd_per_second IS 'Rate of the start, frozen when it was funded; of storage, when the restore point was made';
 
 COMMENT ON COLUMN finance.lines.amount_usd IS 'Rate × seconds, exact; 0 when waived';
 
@@ -797,20 +864,36 @@ COMMENT ON COLUMN finance.spend_by_sandbox.waived_seconds IS 'Seconds that were 
 
 COMMENT ON COLUMN finance.spend_by_sandbox.amount_usd IS 'Spend, exact';
 
+CREATE TABLE metering.storage_facts (
+    sandbox_uid text NOT NULL COLLATE pg_catalog."C",
+    start bigint NOT NULL,
+    org text NOT NULL COLLATE pg_catalog."C",
+    price_version text NOT NULL,
+    size_bytes bigint NOT NULL
+);
+
+ALTER TABLE metering.storage_facts OWNER TO metering;
+
 CREATE VIEW finance.storage AS
- SELECT ''::text AS organization,
-    ''::text AS project,
-    ''::text AS sandbox,
-    ''::text AS sandbox_uid,
-    NULL::timestamp with time zone AS began_at,
-    NULL::timestamp with time zone AS ended_at,
-    (0)::numeric AS gib_seconds,
-    (0)::numeric AS amount_usd
-  WHERE false;
+ SELECT l.organization,
+    l.project,
+    l.sandbox,
+    l.sandbox_uid,
+    l.began_at,
+    l.ended_at,
+    (((f.size_bytes * l.seconds))::numeric * 0.000000000931322574615478515625) AS gib_seconds,
+    l.amount_usd,
+    f.size_bytes,
+    l.usd_per_second,
+    l.reason,
+    l.is_open
+   FROM (finance.lines l
+     LEFT JOIN metering.storage_facts f ON (((f.sandbox_uid = l.sandbox_uid) AND (f.start = l.start))))
+  WHERE (l.kind = 'Storage'::text);
 
 ALTER TABLE finance.storage OWNER TO metering;
 
-COMMENT ON VIEW finance.storage IS 'Storage of restore points. Empty until storage is metered.';
+COMMENT ON VIEW finance.storage IS 'Storage of the newest restore points, while their Sandboxes hold no slot: lines, open ones until now.';
 
 COMMENT ON COLUMN finance.storage.organization IS 'Who pays';
 
@@ -824,9 +907,17 @@ COMMENT ON COLUMN finance.storage.began_at IS 'First second, UTC';
 
 COMMENT ON COLUMN finance.storage.ended_at IS 'End, UTC, exclusive';
 
-COMMENT ON COLUMN finance.storage.gib_seconds IS 'GiB × seconds';
+COMMENT ON COLUMN finance.storage.gib_seconds IS 'GiB × seconds, exact';
 
-COMMENT ON COLUMN finance.storage.amount_usd IS 'What it costs, exact';
+COMMENT ON COLUMN finance.storage.amount_usd IS 'What it costs, exact; 0 when waived';
+
+COMMENT ON COLUMN finance.storage.size_bytes IS 'Size of the restore point';
+
+COMMENT ON COLUMN finance.storage.usd_per_second IS 'Rate, frozen when the restore point was made';
+
+COMMENT ON COLUMN finance.storage.reason IS 'Charged, or why it was waived: BudgetExceeded, InsufficientCredits';
+
+COMMENT ON COLUMN finance.storage.is_open IS 'It is still stored: grows until the next start or the delete';
 
 CREATE VIEW finance.waived AS
  SELECT lines.organization,
@@ -1210,26 +1301,6 @@ CREATE TABLE metering.prices (
 
 ALTER TABLE metering.prices OWNER TO metering;
 
-CREATE TABLE metering.project_spend (
-    project text NOT NULL COLLATE pg_catalog."C",
-    org text NOT NULL COLLATE pg_catalog."C",
-    spent numeric(38,12) NOT NULL,
-    pending numeric(38,12) NOT NULL,
-    base numeric(38,12) NOT NULL,
-    month_s bigint NOT NULL,
-    month_spent numeric(38,12) NOT NULL,
-    month_pending numeric(38,12) NOT NULL,
-    held_funded numeric(38,12) NOT NULL,
-    held_open numeric(38,12) NOT NULL,
-    rate numeric(38,12) NOT NULL,
-    funded bigint NOT NULL,
-    open bigint NOT NULL,
-    era bigint NOT NULL
-)
-WITH (fillfactor='60');
-
-ALTER TABLE metering.project_spend OWNER TO metering;
-
 CREATE VIEW metering.published_events AS
  SELECT events.log_partition,
     events."position",
@@ -1401,6 +1472,12 @@ ALTER TABLE ONLY metering.start_facts
 ALTER TABLE ONLY metering.starts
     ADD CONSTRAINT starts_pkey PRIMARY KEY (sandbox_uid);
 
+ALTER TABLE ONLY metering.storage_facts
+    ADD CONSTRAINT storage_facts_pkey PRIMARY KEY (sandbox_uid, start);
+
+ALTER TABLE ONLY metering.stored
+    ADD CONSTRAINT stored_pkey PRIMARY KEY (sandbox_uid);
+
 CREATE INDEX balance_deadlines_due ON metering.balance_deadlines USING btree (due_us);
 
 CREATE INDEX bill_late ON metering.bill_lines USING btree (org, late_in, from_s, sandbox_uid, start, ordinal) WHERE (late_in IS NOT NULL);
@@ -1432,6 +1509,12 @@ CREATE INDEX starts_cap_due ON metering.starts USING btree (cap_due_s) WHERE (ca
 CREATE INDEX starts_of_org ON metering.starts USING btree (org, sandbox_uid) WHERE open;
 
 CREATE INDEX starts_of_project ON metering.starts USING btree (project, sandbox_uid) WHERE open;
+
+CREATE INDEX stored_due ON metering.stored USING btree (org, sandbox_uid) WHERE due;
+
+CREATE INDEX stored_of_org ON metering.stored USING btree (org);
+
+CREATE INDEX stored_of_project ON metering.stored USING btree (project);
 
 ALTER INDEX metering.events_pkey ATTACH PARTITION metering.events_0_pkey;
 

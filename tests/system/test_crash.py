@@ -106,7 +106,7 @@ def check_money(stack, uid):
 
     def closed():
         _, _, bill = stack.call("GET", "bill?sandbox=hello")
-        mine = [line for line in bill["lines"] if line["sandboxUid"] == uid]
+        mine = [line for line in bill["lines"] if line["sandboxUid"] == uid and line["kind"] != "Storage"]
         return (mine,) if not any(line.get("open") for line in mine) else None
 
     recorded = recorded_seconds(stack, uid)

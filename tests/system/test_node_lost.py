@@ -104,7 +104,7 @@ def check_the_bill(stack, reported):
 
         def closed(name=name, start=start):
             _, _, bill = stack.call("GET", f"bill?sandbox={name}")
-            lines = [line for line in bill["lines"] if line["start"] == start]
+            lines = [line for line in bill["lines"] if line["start"] == start and line["kind"] != "Storage"]
             return lines if lines and not any(line.get("open") for line in lines) else None
 
         lines = wait_until(closed, 60, f"the closed lines of {name}")

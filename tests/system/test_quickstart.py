@@ -126,6 +126,28 @@ def test_create_by_name_reconnects(stack):
     stack.delete("again")
 
 
+def test_what_a_stopped_sandbox_keeps_is_stored_and_billed_until_it_is_deleted(stack):
+    stack.create_running("keeper")
+    ran = stack.nodus("exec", "sb/keeper", "--", "sh", "-c", "head -c 8000000 /dev/urandom > /workspace/data")
+    assert ran.code == 0, ran
+    stack.nodus("stop", "sb/keeper")
+
+    def stored(closed):
+        _, _, bill = stack.call("GET", "bill?sandbox=keeper")
+        return [line for line in bill["lines"] if line["kind"] == "Storage" and bool(line.get("open")) != closed]
+
+    line = wait_until(lambda: stored(closed=False), 30, "an open line of storage")[0]
+    rate = Decimal(line["rate"])
+    assert rate > 0 and line["reason"] == "Charged" and Decimal(line["amount"]) == rate * line["seconds"], line
+    cost = stack.sandbox("keeper")["status"]["cost"]
+    wait_until(lambda: stored(closed=False)[0]["seconds"] > line["seconds"], 20, "another second of it")
+    assert stack.sandbox("keeper")["status"]["cost"] == cost  # of compute only
+    assert "Storage" in stack.nodus("bill").out
+    stack.delete("keeper")
+    line = wait_until(lambda: stored(closed=True), 30, "its end")[0]
+    assert Decimal(line["amount"]) == rate * line["seconds"] and not stored(closed=False), line
+
+
 def test_every_line_of_the_bill_is_rate_times_interval(stack):
     stack.create_running("billed")
     wait_until(lambda: Decimal(stack.sandbox("billed")["status"]["cost"]) > 0, 20, "a second of money time")
@@ -133,7 +155,7 @@ def test_every_line_of_the_bill_is_rate_times_interval(stack):
 
     def lines():
         _, _, bill = stack.call("GET", "bill?sandbox=billed")
-        found = [line for line in bill["lines"] if not line.get("open")]
+        found = [line for line in bill["lines"] if not line.get("open") and line["kind"] != "Storage"]
         return found if found else None
 
     for line in wait_until(lines, 20, "the bill"):

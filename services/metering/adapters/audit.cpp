@@ -25,15 +25,23 @@ constexpr Question kQuestions[] = {
      " (PARTITION BY sandbox_uid ORDER BY from_s, to_s) AS previous FROM (SELECT sandbox_uid, start, from_s, "
      "to_s"
      " FROM bill_lines UNION ALL SELECT sandbox_uid, start, from_s, 9223372036854775807 FROM starts WHERE "
-     "open) i)"
+     "open UNION ALL SELECT sandbox_uid, start, from_s, 9223372036854775807 FROM stored) i)"
      " l WHERE previous > from_s"},
     {"no gap within a start",
      "SELECT sandbox_uid || '/' || start FROM bill_lines GROUP BY sandbox_uid, start"
      " HAVING sum(to_s - from_s) <> max(to_s) - min(from_s)"},
     {"each charge is posted once, with the sum of its lines",
      "SELECT coalesce(p.ref, l.ref) FROM (SELECT ref, amount FROM postings WHERE kind = 'Charge') p FULL JOIN"
-     " (SELECT sandbox_uid || '/' || start AS ref, sum(amount) AS amount FROM bill_lines GROUP BY 1) l"
+     " (SELECT sandbox_uid || '/' || start AS ref, sum(amount) AS amount FROM bill_lines WHERE kind <> "
+     "'Storage' GROUP BY 1) l"
      " ON l.ref = p.ref WHERE p.ref IS NULL OR coalesce(-l.amount, 0) <> p.amount"},
+    {"what is stored is posted with the sum of its lines",
+     "SELECT coalesce(p.ref, l.ref) FROM (SELECT split_part(ref, '/', 1) || '/' || split_part(ref, '/', 2) AS"
+     " ref, sum(amount) AS amount FROM postings WHERE kind = 'Storage' GROUP BY 1) p FULL JOIN"
+     " (SELECT sandbox_uid || '/' || start AS ref, sum(amount) AS amount FROM bill_lines WHERE kind ="
+     " 'Storage' GROUP BY 1) l ON l.ref = p.ref WHERE coalesce(-l.amount, 0) <> coalesce(p.amount, 0)"},
+    {"nothing is stored of a Sandbox that holds a slot",
+     "SELECT t.sandbox_uid FROM stored t JOIN starts s ON s.sandbox_uid = t.sandbox_uid AND s.open"},
     {"daily sums = sums of the lines",
      "SELECT org FROM (SELECT org, day, project, kind, reason, late_in, seconds, amount,"
      " lines FROM bill_days) d FULL JOIN (SELECT org, from_s / 86400 AS day, project, kind, reason,"
@@ -84,8 +92,11 @@ constexpr Question kQuestions[] = {
      " sum(rate) FILTER (WHERE open) AS rate, sum(rate * from_s) FILTER (WHERE open) AS base,"
      " sum(hold) FILTER (WHERE open) AS held_open, count(*) FILTER (WHERE open) AS open,"
      " sum(hold) FILTER (WHERE NOT open) AS held_funded, count(*) FILTER (WHERE NOT open) AS funded"
-     " FROM (SELECT s.* FROM starts s JOIN project_spend USING (project) WHERE s.budgeted AND (NOT s.open"
-     " OR (NOT s.capped AND s.budget_era = project_spend.era))) live GROUP BY project) s USING (project)"
+     " FROM (SELECT project, s.rate, s.from_s, s.hold, s.open FROM starts s JOIN project_spend USING "
+     "(project)"
+     " WHERE s.budgeted AND (NOT s.open OR (NOT s.capped AND s.budget_era = project_spend.era)) UNION ALL"
+     " SELECT project, t.rate, t.from_s, 0, true FROM stored t JOIN project_spend p USING (project)"
+     " WHERE t.waived = '' AND t.budget_era = p.era) live GROUP BY project) s USING (project)"
      " WHERE (p.rate, p.base, p.held_open, p.open, p.held_funded, p.funded) IS DISTINCT FROM"
      " (coalesce(s.rate, 0), coalesce(s.base, 0), coalesce(s.held_open, 0), coalesce(s.open, 0),"
      " coalesce(s.held_funded, 0), coalesce(s.funded, 0))"},
@@ -94,9 +105,11 @@ constexpr Question kQuestions[] = {
      " sum(rate) FILTER (WHERE open) AS rate, sum(rate * from_s) FILTER (WHERE open) AS base,"
      " sum(hold) FILTER (WHERE open) AS held_open, count(*) FILTER (WHERE open) AS open,"
      " sum(hold) FILTER (WHERE NOT open) AS held_funded, count(*) FILTER (WHERE NOT open) AS funded"
-     " FROM (SELECT s.* FROM starts s JOIN accounts USING (org) LEFT JOIN project_spend p USING (project)"
-     " WHERE NOT s.open OR (NOT s.capped AND s.era = accounts.era"
-     " AND (NOT s.budgeted OR s.budget_era = p.era))) live GROUP BY org) s ON s.org = a.org"
+     " FROM (SELECT s.org, s.rate, s.from_s, s.hold, s.open FROM starts s JOIN accounts USING (org)"
+     " LEFT JOIN project_spend p USING (project) WHERE NOT s.open OR (NOT s.capped AND s.era = accounts.era"
+     " AND (NOT s.budgeted OR s.budget_era = p.era)) UNION ALL SELECT t.org, t.rate, t.from_s, 0, true"
+     " FROM stored t JOIN accounts USING (org) JOIN project_spend p USING (project) WHERE t.waived = ''"
+     " AND t.era = accounts.era AND t.budget_era = p.era) live GROUP BY org) s ON s.org = a.org"
      " WHERE (a.rate, a.base, a.held_open, a.open, a.held_funded, a.funded) IS DISTINCT FROM"
      " (coalesce(s.rate, 0), coalesce(s.base, 0), coalesce(s.held_open, 0), coalesce(s.open, 0),"
      " coalesce(s.held_funded, 0), coalesce(s.funded, 0))"},

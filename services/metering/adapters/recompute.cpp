@@ -31,8 +31,9 @@ struct Sum {
 // Organization, day, project, kind, reason.
 using Sums = std::map<std::tuple<std::string, int64_t, std::string, std::string, std::string>, Sum>;
 
-struct Closed {
-  charge::ChargeClosed event;
+struct Closed {  // a start, or a piece of storage
+  SlotRef slot;
+  Rate rate;
   std::string name;
   std::vector<BilledLine> lines;  // of the month
 };
@@ -45,6 +46,7 @@ class Recomputation {
   Result<std::vector<Recomputed>> run() {
     for (int partition = 0; partition < log_.partitions(); ++partition) {
       open_.clear();  // a stream is in one partition
+      pieces_.clear();
       for (int64_t after = 0;;) {
         const auto page = log_.read(partition, after, kPage);
         if (!page) return std::unexpected(page.error());
@@ -85,8 +87,43 @@ class Recomputation {
     } else if (const auto* closed = std::get_if<charge::ChargeClosed>(&*event)) {
       close(*closed, open_[recorded.stream]);
       open_.erase(recorded.stream);
+    } else if (const auto* piece = std::get_if<charge::StorageOpened>(&*event)) {
+      pieces_[recorded.stream] = *piece;
+    } else if (const auto* metered = std::get_if<charge::StorageMetered>(&*event)) {
+      meter(*metered, pieces_[recorded.stream]);
+      pieces_.erase(recorded.stream);
     }
     return {};
+  }
+
+  void meter(const charge::StorageMetered& metered, const charge::StorageOpened& opened) {
+    const std::string& org = metered.slot.org.str();
+    if (!only_.empty() && org != only_.str()) return;
+    if (metered.to_s <= begin_s_ || metered.from_s >= end_s_) return;
+    const bool waived = metered.waived != Waiver::kUnsaid;
+    const Money due = waived ? Money() : opened.rate * (metered.to_s - metered.from_s);
+    if (metered.from_s != opened.from_s || metered.rate != opened.rate || metered.waived != opened.waived ||
+        metered.amount != due)
+      fault(org, fmt::format("the storage of {}/{} is not what it was promised", metered.slot.uid.str(),
+                             metered.slot.start));
+    keep({metered.slot, metered.rate, opened.sandbox_name, {}}, billed(metered));
+  }
+
+  // The lines that are of the month.
+  void keep(Closed kept, std::vector<BilledLine> lines) {
+    const std::string& org = kept.slot.org.str();
+    for (auto& line : lines) {
+      if (line.line.from_s < begin_s_ || line.line.from_s >= end_s_) continue;
+      auto& sum = sums_[{org, line.line.from_s / kDaySeconds, kept.slot.project.str(),
+                         std::string(to_string(line.line.kind)), line.reason}];
+      sum.seconds += line.line.to_s - line.line.from_s;
+      sum.amount += line.line.amount;
+      ++sum.lines;
+      ++of(org).lines;
+      of(org).amount += line.line.amount;
+      kept.lines.push_back(std::move(line));
+    }
+    closed_.push_back(std::move(kept));
   }
 
   // The event says the lines; that they are what the start was promised is looked at here.
@@ -106,59 +143,48 @@ class Recomputation {
     if (!fine || reached != closed.to_s || amount != closed.amount)
       fault(org, fmt::format("the lines of {}/{} are not what it was promised", closed.slot.uid.str(),
                              closed.slot.start));
-    Closed kept{closed, start.name, {}};
-    for (auto& line : billed(closed, start.cap_s)) {
-      if (line.line.from_s < begin_s_ || line.line.from_s >= end_s_) continue;
-      auto& sum = sums_[{org, line.line.from_s / kDaySeconds, closed.slot.project.str(),
-                         std::string(to_string(line.line.kind)), line.reason}];
-      sum.seconds += line.line.to_s - line.line.from_s;
-      sum.amount += line.line.amount;
-      ++sum.lines;
-      ++of(org).lines;
-      of(org).amount += line.line.amount;
-      kept.lines.push_back(std::move(line));
-    }
-    closed_.push_back(std::move(kept));
+    keep({closed.slot, closed.rate, start.name, {}}, billed(closed, start.cap_s));
   }
 
   static std::string text_of(const Closed& closed, const BilledLine& line) {
-    const auto& [slot, rate] = std::tie(closed.event.slot, closed.event.rate);
-    return fmt::format("{} {} {} {} {} {} {} {} {}", slot.org.str(), slot.project.str(), closed.name,
-                       to_string(line.line.kind), line.line.from_s, line.line.to_s, rate.to_decimal(),
-                       line.line.amount.to_decimal(), line.reason);
+    return fmt::format("{} {} {} {} {} {} {} {} {}", closed.slot.org.str(), closed.slot.project.str(),
+                       closed.name, to_string(line.line.kind), line.line.from_s, line.line.to_s,
+                       closed.rate.to_decimal(), line.line.amount.to_decimal(), line.reason);
   }
 
-  // The lines of the starts that closed in this page, against the table.
+  // The lines that were posted in this page, each against its row; no two of a start begin at the same
+  // second. Rows that follow from no event are found by the sums.
   Result<void> compare() {
     std::vector<std::string_view> uids;
-    std::vector<int64_t> starts;
-    std::map<std::pair<std::string, int64_t>, std::vector<std::string>> expected;
-    for (const auto& closed : closed_) {
-      const auto& slot = closed.event.slot;
-      uids.push_back(slot.uid.str());
-      starts.push_back(slot.start);
-      auto& lines = expected[{slot.uid.str(), slot.start}];
-      for (const auto& line : closed.lines) lines.push_back(text_of(closed, line));
-    }
-    if (uids.empty()) return {};
-    auto stored = pool_.with_tx([&](pqxx::work& tx) -> Result<decltype(expected)> {
-      decltype(expected) found;
-      for (const auto& row : tx.exec_params(
-               "SELECT b.sandbox_uid, b.start, concat_ws(' ', org, project, sandbox_name, kind, from_s, to_s,"
-               " rate::numeric(38,12), amount::numeric(38,12), reason)"
-               " FROM unnest($1::text[], $2::bigint[]) AS u (uid, start) JOIN bill_lines b"
-               " ON b.sandbox_uid = u.uid AND b.start = u.start WHERE from_s >= $3 AND from_s < $4"
-               " ORDER BY b.ordinal",
-               pg::text_array(uids), pg::int8_array(starts), begin_s_, end_s_))
-        found[{row[0].c_str(), row[1].as<int64_t>()}].emplace_back(row[2].c_str());
-      return found;
-    });
-    if (!stored) return std::unexpected(std::move(stored.error()));
-    for (const auto& closed : closed_) {
-      const auto& slot = closed.event.slot;
-      const std::pair key{slot.uid.str(), slot.start};
-      if (expected[key] != (*stored)[key])
-        fault(slot.org.str(), fmt::format("the lines of {}/{} differ", slot.uid.str(), slot.start));
+    std::vector<int64_t> starts, begins;
+    std::vector<std::pair<const Closed*, std::string>> expected;
+    for (const auto& closed : closed_)
+      for (const auto& line : closed.lines) {
+        uids.push_back(closed.slot.uid.str());
+        starts.push_back(closed.slot.start);
+        begins.push_back(line.line.from_s);
+        expected.emplace_back(&closed, text_of(closed, line));
+      }
+    if (!uids.empty()) {
+      auto stored = pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<std::string>> {
+        std::vector<std::string> found;
+        for (const auto& row : tx.exec_params(
+                 "SELECT concat_ws(' ', org, project, sandbox_name, kind, b.from_s, to_s, "
+                 "rate::numeric(38,12),"
+                 " amount::numeric(38,12), reason) FROM unnest($1::text[], $2::bigint[], $3::bigint[])"
+                 " WITH ORDINALITY AS u (uid, start, from_s, place) LEFT JOIN bill_lines b"
+                 " ON b.sandbox_uid = u.uid AND b.start = u.start AND b.from_s = u.from_s ORDER BY u.place",
+                 pg::text_array(uids), pg::int8_array(starts), pg::int8_array(begins)))
+          found.emplace_back(row[0].c_str());
+        return found;
+      });
+      if (!stored) return std::unexpected(std::move(stored.error()));
+      const bool rows_fit = stored->size() == expected.size();
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const SlotRef& slot = expected[i].first->slot;
+        if (!rows_fit || (*stored)[i] != expected[i].second)
+          fault(slot.org.str(), fmt::format("the lines of {}/{} differ", slot.uid.str(), slot.start));
+      }
     }
     closed_.clear();
     return {};
@@ -205,8 +231,9 @@ class Recomputation {
   eventlog::EventLog& log_;
   const MoneySecond begin_s_, end_s_;
   const OrgId only_;
-  std::map<std::string, OpenStart> open_;  // by stream
-  std::vector<Closed> closed_;             // of the present page
+  std::map<std::string, OpenStart> open_;                // by stream
+  std::map<std::string, charge::StorageOpened> pieces_;  // by stream
+  std::vector<Closed> closed_;                           // of the present page
   Sums sums_;
   std::map<std::string, Recomputed> found_;
 };

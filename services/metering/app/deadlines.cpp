@@ -75,8 +75,14 @@ Result<bool> Deadlines::run_due() {
   const auto projects = rows_.due_budgets(due, kPage);
   if (!projects) return std::unexpected(projects.error());
   for (const auto& project : *projects) keep(judge_budget(project, due));
+  const auto stored = rows_.due_storage(kPage);
+  if (!stored) return std::unexpected(stored.error());
+  std::vector<eventlog::Work> works;
+  for (const auto& slot : *stored) works.push_back(works_.on_start(JudgeStorage{slot, due}));
+  keep(run_all(works));
   if (failed) return std::unexpected(std::move(*failed));
-  return caps->size() == kPage || orgs->size() == kPage || projects->size() == kPage;
+  return stored->size() == kPage || caps->size() == kPage || orgs->size() == kPage ||
+         projects->size() == kPage;
 }
 
 Result<void> Deadlines::run_all(const std::vector<eventlog::Work>& works) {

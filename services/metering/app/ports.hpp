@@ -40,9 +40,12 @@ class Projections {
   virtual void deadline_moved(eventlog::Unit& unit, const OrgId& org, std::optional<Instant> due) = 0;
   // `due`: when to look at the project next.
   virtual void budget_changed(eventlog::Unit& unit, const budget::State& before, const budget::State& after,
-                              std::optional<Instant> due, Instant now) = 0;
+                              std::span<const budget::Event> events, std::optional<Instant> due,
+                              Instant now) = 0;
   virtual void budget_deadline_moved(eventlog::Unit& unit, const ProjectKey& project,
                                      std::optional<Instant> due) = 0;
+  // What is stored was judged: it is not due again.
+  virtual void storage_judged(eventlog::Unit& unit, const SandboxUid& uid, const charge::State& after) = 0;
   // A cap that was due by `at` was judged: it is not due again.
   virtual void cap_judged(eventlog::Unit& unit, const SandboxUid& uid, Instant at) = 0;
 };
@@ -65,6 +68,8 @@ class DeadlineRows {
   // Open starts of a project, by uid, whose line ended with a Budget: not told of it, or not stopping yet.
   virtual Result<std::vector<SlotRef>> over_budget(const ProjectKey& project, const SandboxUid& after,
                                                    int limit) = 0;
+  // What is stored whose money may have ended, or have come.
+  virtual Result<std::vector<SlotRef>> due_storage(int limit) = 0;
   virtual Result<Brake> brake() = 0;
   virtual Result<std::optional<Instant>> earliest() = 0;
 };

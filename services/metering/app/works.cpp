@@ -27,6 +27,13 @@ MoneySecond whole_seconds(Instant at) {
   return std::chrono::floor<Seconds>(at).time_since_epoch().count();
 }
 
+// The instant whose prices a command is decided by; nullopt: it needs none.
+std::optional<Instant> priced_at(const Command& command, Instant now) {
+  if (std::holds_alternative<JudgeOffer>(command)) return now;
+  const auto* close = std::get_if<CloseCharge>(&command);
+  return close != nullptr && close->saved_bytes ? close->times.released : std::nullopt;
+}
+
 const OrgId& org_of(const AccountCommand& command) {
   return std::visit([](const auto& c) -> const OrgId& { return c.org; }, command);
 }
@@ -101,8 +108,8 @@ Result<std::string> Works::decide_start(eventlog::Unit& unit, const Command& com
   if (!budget) return std::unexpected(budget.error());
 
   auto with = context(clock_.now());
-  if (std::holds_alternative<JudgeOffer>(command)) {
-    auto price = lookups_.price_in_force(unit, with.now);
+  if (const auto at = priced_at(command, with.now)) {
+    auto price = lookups_.price_in_force(unit, *at);
     if (!price) return std::unexpected(std::move(price.error()));
     with.price = std::move(*price);
   }
@@ -123,6 +130,8 @@ Result<std::string> Works::decide_start(eventlog::Unit& unit, const Command& com
   }
   if (const auto* judge = std::get_if<JudgeMoney>(&command))
     projections_.cap_judged(unit, slot.uid, judge->at);
+  if (std::holds_alternative<JudgeStorage>(command) && events->charge.empty())
+    projections_.storage_judged(unit, slot.uid, *charge);
   return "";
 }
 
@@ -180,7 +189,7 @@ void Works::append(eventlog::Unit& unit, const ProjectKey& project, const budget
   for (const auto& event : events) budget::evolve(after, event);
   unit.append(budget_stream(project.project), encoded(events), codec::encode_state(after),
               budget::kStateVersion);
-  projections_.budget_changed(unit, before, after, first_look(after, now), now);
+  projections_.budget_changed(unit, before, after, events, first_look(after, now), now);
 }
 
 std::optional<Instant> Works::first_look(const budget::State& budget, Instant now) {

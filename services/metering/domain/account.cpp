@@ -63,7 +63,7 @@ void on(State& state, const HoldFreed& e) {
 
 void on(State& state, const AccrualStarted& e) {
   state.held_funded -= e.hold;
-  --state.funded;
+  if (!e.storage) --state.funded;
   state.held_open += e.hold;
   state.rate = plus(state.rate, e.rate);
   state.base += e.rate * e.from_s;

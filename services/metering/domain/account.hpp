@@ -74,6 +74,7 @@ struct AccrualStarted {  // the line gets steeper; the hold moves from the funde
   Rate rate;
   MoneySecond from_s = 0;
   Money hold;
+  bool storage = false;  // of a restore point: it had no hold
   bool operator==(const AccrualStarted&) const = default;
 };
 

@@ -103,7 +103,7 @@ void on(State& state, const SpendStarted& e) {
   CHECK(state.open == 0 || state.account_era == e.account_era, "lines of two eras of the account");
   state.account_era = e.account_era;
   state.held_funded -= e.hold;
-  --state.funded;
+  if (!e.storage) --state.funded;
   state.held_open += e.hold;
   state.rate = Rate::from_pico_per_second((state.rate * 1 + e.rate * 1).pico());
   state.total.base += e.rate * e.from_s;

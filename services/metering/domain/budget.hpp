@@ -84,6 +84,7 @@ struct SpendStarted {  // the line gets steeper; the hold moves from the funded 
   Rate rate;
   MoneySecond from_s = 0;
   int64_t account_era = 0;
+  bool storage = false;  // of a restore point: it had no hold
   bool operator==(const SpendStarted&) const = default;
 };
 

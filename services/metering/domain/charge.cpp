@@ -88,6 +88,17 @@ void on(State& state, const ChargeClosed& e) {
   end(state, Outcome::kClosed);
 }
 
+void on(State& state, const StorageOpened& e) {
+  state.restore_point = RestorePoint{e.size_bytes, e.price_version, e.rate};
+  state.stored = Stored{e.slot, e.sandbox_name, e.from_s, e.era, e.budget_era, e.waived};
+}
+
+void on(State& state, const StorageMetered& e) {
+  CHECK(state.stored.has_value(), "nothing of start {} is stored", e.slot.start);
+  state.stored.reset();
+  state.stored_to_s = e.to_s;
+}
+
 }  // namespace
 
 void evolve(State& state, const Event& event) {

@@ -108,8 +108,34 @@ struct ChargeClosed {
   bool operator==(const ChargeClosed&) const = default;
 };
 
-using Event = std::variant<StartFunded, StartRefused, OfferReleased, ChargeOpened, InstantsNoted, CapReached,
-                           PaidUntil, StopOrdered, StopDeclined, ChargeClosed, CapRaised>;
+// The Sandbox holds no slot: its newest restore point is stored from from_s on.
+struct StorageOpened {
+  SlotRef slot;  // of the start that was released last
+  std::string sandbox_name;
+  int64_t size_bytes = 0;
+  std::string price_version;
+  Rate rate;  // frozen for as long as this restore point is the newest
+  MoneySecond from_s = 0;
+  int64_t era = 0;  // as of ChargeOpened
+  int64_t budget_era = 0;
+  Waiver waived = Waiver::kUnsaid;  // why nobody pays it; kUnsaid: it is paid
+  bool operator==(const StorageOpened&) const = default;
+};
+
+struct StorageMetered {  // [from_s, to_s) was stored; after it another StorageOpened, or none
+  SlotRef slot;
+  Rate rate;
+  MoneySecond from_s = 0;
+  MoneySecond to_s = 0;  // may be from_s
+  Money amount;          // rate × (to_s − from_s); zero when waived
+  Waiver waived = Waiver::kUnsaid;
+  Instant at;
+  bool operator==(const StorageMetered&) const = default;
+};
+
+using Event =
+    std::variant<StartFunded, StartRefused, OfferReleased, ChargeOpened, InstantsNoted, CapReached, PaidUntil,
+                 StopOrdered, StopDeclined, ChargeClosed, CapRaised, StorageOpened, StorageMetered>;
 
 // ---- state
 
@@ -137,6 +163,23 @@ struct Start {
   bool operator==(const Start&) const = default;
 };
 
+struct RestorePoint {  // the newest
+  int64_t size_bytes = 0;
+  std::string price_version;
+  Rate rate;
+  bool operator==(const RestorePoint&) const = default;
+};
+
+struct Stored {  // what of its storage is not metered yet
+  SlotRef slot;
+  std::string sandbox_name;
+  MoneySecond from_s = 0;
+  int64_t era = 0;
+  int64_t budget_era = 0;
+  Waiver waived = Waiver::kUnsaid;
+  bool operator==(const Stored&) const = default;
+};
+
 struct State {
   std::optional<Start> current;
   int64_t last_start = 0;  // the highest that was judged: older ones are stale
@@ -144,6 +187,9 @@ struct State {
   Money closed_total;
   MoneySecond last_released_s = 0;
   std::optional<Rate> last_rate;  // of the start that was closed last
+  std::optional<RestorePoint> restore_point;
+  std::optional<Stored> stored;  // while it holds no slot and has a restore point
+  MoneySecond stored_to_s = 0;   // what is metered: the next start begins here at the earliest
   bool operator==(const State&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include "libs/base/check.hpp"
 #include "services/metering/domain/credits.hpp"
 #include "services/metering/domain/lots.hpp"
+#include "services/metering/domain/storage.hpp"
 
 namespace nodus::metering {
 
@@ -123,16 +124,21 @@ Result<void> on(Draft& draft, const JudgeOffer& command, const Context& context)
 }
 
 Result<void> on(Draft& draft, const EndOffer& command, const Context& context) {
-  if (!is_current(draft, command.slot) || draft.current().phase != Phase::kFunded) return {};
-  settle(draft, owner_of(command.slot), to_money_second(command.at), Reach::kBefore, context.brake);
-  free_hold(draft, context);
+  if (is_current(draft, command.slot) && draft.current().phase == Phase::kFunded) {
+    settle(draft, owner_of(command.slot), to_money_second(command.at), Reach::kBefore, context.brake);
+    free_hold(draft, context);
+  }
+  if (command.deleted) drop_storage(draft, command.slot, command.at, context);
   return {};
 }
 
 void open(Draft& draft, const SlotRef& slot, Instant reserved_at, const Context& context) {
   const charge::Start start = draft.current();
-  const MoneySecond from_s = std::max(to_money_second(reserved_at), draft.charge.last_released_s);
+  const MoneySecond from_s =
+      std::max({to_money_second(reserved_at), draft.charge.last_released_s, draft.charge.stored_to_s,
+                draft.charge.stored ? draft.charge.stored->from_s : 0});
   settle(draft, owner_of(slot), from_s, Reach::kBefore, context.brake);
+  end_storage(draft, from_s, context);
   std::optional<MoneySecond> cap_s;
   if (start.max_cost) {
     if (const auto paid = seconds_paid(*start.max_cost - draft.charge.closed_total, start.rate))
@@ -197,14 +203,14 @@ Result<void> on(Draft& draft, const RaiseCap& command, const Context&) {
   return {};
 }
 
-void close(Draft& draft, const Times& times, Instant released, const Context& context) {
+void close(Draft& draft, const CloseCharge& command, Instant released, const Context& context) {
   const MoneySecond end_s = std::max(to_money_second(released), draft.current().from_s);
   settle(draft, owner_of(draft.current().slot), end_s, Reach::kBefore, context.brake);
   const charge::Start start = draft.current();
   const SlotRef& slot = start.slot;
   const Standing stood = standing(draft);
-  auto lines = rate_lines(merge(start.times, times), start.from_s, end_s, start.rate, money_end(draft, stood),
-                          start.recovery);
+  auto lines = rate_lines(merge(start.times, command.times), start.from_s, end_s, start.rate,
+                          money_end(draft, stood), start.recovery);
   const Money amount = total(lines);
   MoneySecond paid_from_s = start.from_s, paid_to_s = start.from_s;  // one piece, whatever is waived
   for (const auto& line : lines) {
@@ -229,6 +235,7 @@ void close(Draft& draft, const Times& times, Instant released, const Context& co
                                 .line = stood.budget,
                                 .flat_s = stood.budget_end_s.value_or(0),
                                 .era = start.budget_era});
+  if (!command.deleted) open_storage(draft, command, start.sandbox_name, end_s, context);
   tell_funds(draft, owner_of(slot), context);
 }
 
@@ -242,11 +249,12 @@ Result<void> on(Draft& draft, const CloseCharge& command, const Context& context
   if (draft.current().phase == Phase::kFunded) {
     if (!command.times.reserved) {  // ended before a machine was reserved
       free_hold(draft, context);
+      if (command.deleted) drop_storage(draft, command.slot, *command.times.released, context);
       return {};
     }
     open(draft, command.slot, *command.times.reserved, context);
   }
-  close(draft, command.times, *command.times.released, context);
+  close(draft, command, *command.times.released, context);
   return {};
 }
 
@@ -270,6 +278,16 @@ Result<void> on(Draft& draft, const JudgeMoney& command, const Context& context)
     order(charge::StopReason::kBudgetExceeded);
   else if (stands.ended_s() || low)
     order(charge::StopReason::kInsufficientCredits);
+  return {};
+}
+
+Result<void> on(Draft& draft, const DropStorage& command, const Context& context) {
+  drop_storage(draft, command.slot, command.at, context);
+  return {};
+}
+
+Result<void> on(Draft& draft, const JudgeStorage& command, const Context& context) {
+  judge_storage(draft, command, context);
   return {};
 }
 

@@ -29,6 +29,7 @@ struct JudgeOffer {
 struct EndOffer {  // it lapsed without a reservation
   SlotRef slot;
   Instant at;
+  bool deleted = false;  // with the Sandbox: nothing of it is stored any more
 };
 struct OpenCharge {
   SlotRef slot;
@@ -49,22 +50,34 @@ struct RaiseCap {  // maxCostUSD was added or raised while the start is under wa
 struct CloseCharge {
   SlotRef slot;
   Times times;
+  std::optional<int64_t> saved_bytes{};  // of a new restore point; nullopt: the one before stays
+  bool deleted = false;                  // with the Sandbox: nothing of it is stored any more
 };
 struct JudgeMoney {  // a deadline: has the money of this start ended by `at`, up to which the facts are
                      // known?
   SlotRef slot;
   Instant at;
 };
+struct DropStorage {  // the Sandbox was deleted while it held no slot
+  SlotRef slot;
+  Instant at;
+};
+struct JudgeStorage {  // has the money of what is stored ended by `at`, up to which the facts are known? Can
+                       // what is waived be paid again?
+  SlotRef slot;
+  Instant at;
+};
 using Command = std::variant<JudgeOffer, EndOffer, OpenCharge, NoteInstants, DeclineStop, CloseCharge,
-                             JudgeMoney, RaiseCap>;
+                             JudgeMoney, RaiseCap, DropStorage, JudgeStorage>;
 
 const SlotRef& slot_of(const Command& command);
 
 struct Context {
   Instant now;
-  Seconds hold{75};                   // 60 s and the stop reserve
-  Seconds stop_reserve{15};           // how long before the end of the balance a stop is ordered
-  std::optional<PriceVersion> price;  // in force now; JudgeOffer needs it
+  Seconds hold{75};          // 60 s and the stop reserve
+  Seconds stop_reserve{15};  // how long before the end of the balance a stop is ordered
+  // In force now, for JudgeOffer, which needs it; or when a restore point was saved, for CloseCharge.
+  std::optional<PriceVersion> price;
   bool brake = false;  // an operator suspended the ends of money: none is recorded, no stop ordered
 };
 

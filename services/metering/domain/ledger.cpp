@@ -39,6 +39,16 @@ std::optional<LedgerEntry> entry_of(const account::Event& event) {
 }
 
 std::optional<LedgerEntry> entry_of(const charge::Event& event) {
+  if (const auto* stored = std::get_if<charge::StorageMetered>(&event)) {
+    if (stored->amount == Money()) return std::nullopt;
+    const SlotRef& slot = stored->slot;
+    return LedgerEntry{
+        slot.org,
+        "Storage",
+        slot.uid.str() + "/" + std::to_string(slot.start) + "/" + std::to_string(stored->from_s),
+        stored->at,
+        {line(ledger::kCustomerCredit, stored->amount), line(ledger::kStorageRevenue, -stored->amount)}};
+  }
   const auto* closed = std::get_if<charge::ChargeClosed>(&event);
   if (closed == nullptr) return std::nullopt;
   return LedgerEntry{

@@ -19,6 +19,7 @@ inline constexpr std::string_view kCash = "Cash";                          // re
 inline constexpr std::string_view kGrantedCredit = "GrantedCredit";        // given away
 inline constexpr std::string_view kAdjustments = "Adjustments";            // by hand
 inline constexpr std::string_view kComputeRevenue = "ComputeRevenue";      // earned
+inline constexpr std::string_view kStorageRevenue = "StorageRevenue";      // earned
 inline constexpr std::string_view kExpiredCredit = "ExpiredCredit";        // of Grants, unused
 inline constexpr std::string_view kUncoveredRefunds = "UncoveredRefunds";  // paid back though it was spent
 }  // namespace ledger
@@ -31,9 +32,10 @@ struct LedgerLine {
 
 struct LedgerEntry {
   OrgId org;
-  std::string kind;  // Purchase | Grant | Refund | Adjustment | Charge | Expiry
+  std::string kind;  // Purchase | Grant | Refund | Adjustment | Charge | Storage | Expiry
   std::string ref;   // of its kind within the organization: the credit's id (a Grant that expires in steps:
-                     // and a number, from 2), or <sandbox uid>/<start>
+                     // and a number, from 2), or <sandbox uid>/<start>; of
+                     // Storage also /<its first second>
   Instant at;
   std::vector<LedgerLine> lines;
   bool operator==(const LedgerEntry&) const = default;

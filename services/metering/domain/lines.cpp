@@ -14,6 +14,8 @@ std::string_view to_string(LineKind kind) {
       return "Running";
     case LineKind::kStopping:
       return "Stopping";
+    case LineKind::kStorage:
+      return "Storage";
   }
   CHECK(false, "kind {}", static_cast<int>(kind));
 }

@@ -10,7 +10,7 @@
 
 namespace nodus::metering {
 
-enum class LineKind { kStarting, kRunning, kStopping };
+enum class LineKind { kStarting, kRunning, kStopping, kStorage };
 std::string_view to_string(LineKind kind);
 
 // Why a line is waived.

@@ -33,6 +33,13 @@ Rate rate_of(const PricesUsed& prices) {
   return Rate::from_pico_per_second((numerator + kDenominator / 2) / kDenominator);
 }
 
+Rate storage_rate_of(int64_t size_bytes, const PriceVersion& price) {
+  CHECK(size_bytes >= 0);
+  constexpr int128 kDenominator = int128{8} << 30;
+  const int128 numerator = 9 * price.storage_per_gib_s.pico() * size_bytes;
+  return Rate::from_pico_per_second((numerator + kDenominator / 2) / kDenominator);
+}
+
 const PriceVersion* in_force(std::span<const PriceVersion> book, Instant at) {
   const PriceVersion* best = nullptr;
   for (const auto& version : book) {

@@ -54,6 +54,9 @@ std::optional<PricesUsed> prices_of(const Shape& shape, const std::string& machi
 // (cpu + memory + disk, or the machine) × 1.125, rounded once, half up, to whole pico-dollars per second.
 Rate rate_of(const PricesUsed& prices);
 
+// What a restore point costs, rounded once as above: size in GiB × storage × 1.125.
+Rate storage_rate_of(int64_t size_bytes, const PriceVersion& price);
+
 // The version in force: the latest whose instant is not after `at`; null when there is none.
 const PriceVersion* in_force(std::span<const PriceVersion> book, Instant at);
 

@@ -58,9 +58,16 @@ Standing standing(const Draft& draft) {
     s.budget_end_s = start.cap_s;
     return s;
   }
-  if (start.budgeted && start.budget_era < draft.budget.era) {
-    const auto* end = budget::exhaustion(draft.budget, start.budget_era);
-    CHECK(end != nullptr, "era {} of the budget did not end", start.budget_era);
+  s = standing(draft, start.era, start.budgeted ? start.budget_era : draft.budget.era);
+  if (!start.budgeted) s.budget = budget::Line::kNone;
+  return s;
+}
+
+Standing standing(const Draft& draft, int64_t era, int64_t budget_era) {
+  Standing s;
+  if (budget_era < draft.budget.era) {
+    const auto* end = budget::exhaustion(draft.budget, budget_era);
+    CHECK(end != nullptr, "era {} of the budget did not end", budget_era);
     s.budget = budget::Line::kExhausted;
     s.budget_end_s = end->at_s;
     s.by_budget = end->by_budget;
@@ -70,31 +77,35 @@ Standing standing(const Draft& draft) {
       return s;
     }
   }
-  if (start.era < draft.account.era) {
+  if (era < draft.account.era) {
     s.account = LineEnd::kExhausted;
-    s.account_end_s = account::exhausted_at(draft.account, start.era);
+    s.account_end_s = account::exhausted_at(draft.account, era);
   }
   return s;
 }
 
 std::optional<MoneyEnd> money_end(const Draft& draft, const Standing& stood) {
   const charge::Start& start = draft.current();
+  return money_end(draft, {start.rate, start.from_s, start.cap_s, start.budgeted}, stood);
+}
+
+std::optional<MoneyEnd> money_end(const Draft& draft, const LineTerms& line, const Standing& stood) {
   std::optional<MoneyEnd> end;
   const auto limit = [&](std::optional<MoneySecond> second, Waiver cause) {
     if (second && (!end || *second < end->at_s)) end = MoneyEnd{*second, cause};
   };
-  limit(start.cap_s, Waiver::kMaxCostReached);
+  limit(line.cap_s, Waiver::kMaxCostReached);
   limit(stood.ended_s(), stood.cause());
-  if (start.budgeted) {
+  if (line.budgeted) {
     for (const auto& b : draft.budget.budgets) {
       const bool monthly = b.spec.period == budget::Period::kMonthly;
       const Money left = b.cover - (monthly ? draft.budget.month.spent : draft.budget.total.spent);
-      const auto from_s = monthly ? std::max(start.from_s, draft.budget.month_s) : start.from_s;
-      if (const auto paid = seconds_paid(left, start.rate)) limit(from_s + *paid, Waiver::kBudgetExceeded);
+      const auto from_s = monthly ? std::max(line.from_s, draft.budget.month_s) : line.from_s;
+      if (const auto paid = seconds_paid(left, line.rate)) limit(from_s + *paid, Waiver::kBudgetExceeded);
     }
   }
-  if (const auto paid = seconds_paid(account::balance(draft.account), start.rate))
-    limit(start.from_s + *paid, Waiver::kInsufficientCredits);
+  if (const auto paid = seconds_paid(account::balance(draft.account), line.rate))
+    limit(line.from_s + *paid, Waiver::kInsufficientCredits);
   return end;
 }
 

@@ -34,10 +34,20 @@ struct Standing {
   Waiver cause() const;  // what ended it
 };
 Standing standing(const Draft& draft);
+// Of a line without a cap that is counted on both.
+Standing standing(const Draft& draft, int64_t era, int64_t budget_era);
 
 // Where the charge of the current start ends, if its money does: its cap, where its line ended, and, whatever
 // the order in which releases were heard, what is posted. At the same second the cap counts first.
 std::optional<MoneyEnd> money_end(const Draft& draft, const Standing& stood);
+// Of any line.
+struct LineTerms {
+  Rate rate;
+  MoneySecond from_s = 0;
+  std::optional<MoneySecond> cap_s{};
+  bool budgeted = true;
+};
+std::optional<MoneyEnd> money_end(const Draft& draft, const LineTerms& line, const Standing& stood);
 
 struct Owner {  // whose lines are settled
   OrgId org;

@@ -156,7 +156,11 @@ struct Decide {
     if (c.start < s.order.start) return Events{};
     return stop(s, c.reason, c.idle_since, context.now);
   }
-  Result<Events> operator()(const Delete&) const { return stop(s, StopReason::kDelete, kNever, context.now); }
+  Result<Events> operator()(const Delete&) const {
+    if (s.phase != Phase::kNone) return stop(s, StopReason::kDelete, kNever, context.now);
+    if (s.order.start == 0 || s.deleted) return Events{};
+    return Events{RestorePointReleased{ref(s, 0), not_before(s, context.now)}};
+  }
   Result<Events> operator()(const RaiseCap& c) const {
     if (s.phase == Phase::kNone || s.order.max_cost_usd == c.max_cost_usd) return Events{};
     return Events{CapRaised{ref(s, s.live() ? s.epoch : 0), c.max_cost_usd, not_before(s, context.now)}};
@@ -199,6 +203,7 @@ struct Evolve {
   void operator()(const Lapsed& e) const {
     s.phase = Phase::kNone;
     s.expires_at = kNever;
+    s.deleted |= e.reason == LapseReason::kDeleted;
     saw(e.at);
   }
   void operator()(const Reserved& e) const {
@@ -235,7 +240,12 @@ struct Evolve {
   void operator()(const Released& e) const {
     s.phase = Phase::kNone;
     s.times = e.times;
+    s.deleted |= e.stop_reason == StopReason::kDelete;
     saw(e.times.released_at);
+  }
+  void operator()(const RestorePointReleased& e) const {
+    s.deleted = true;
+    saw(e.at);
   }
 };
 

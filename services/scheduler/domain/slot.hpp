@@ -87,8 +87,14 @@ struct CapRaised {  // of the start under way: metering hears of a start from th
   bool operator==(const CapRaised&) const = default;
 };
 
+struct RestorePointReleased {  // deleted while it held no slot: nothing of it is stored any more
+  SlotRef slot;                // of its newest start
+  Instant at{};
+  bool operator==(const RestorePointReleased&) const = default;
+};
+
 using SlotEvent = std::variant<Planned, Offered, Waiting, Lapsed, Reserved, Started, Stopping, Declined,
-                               Released, CapRaised>;
+                               Released, CapRaised, RestorePointReleased>;
 
 // ---- state
 
@@ -113,7 +119,8 @@ struct SlotState {
   StopReason stop_reason{};
   Instant idle_since{};
   Times times;
-  Instant last_at{};  // newest instant in any event: the next is not before it
+  Instant last_at{};     // newest instant in any event: the next is not before it
+  bool deleted = false;  // and the topic was told so
 
   bool live() const { return phase >= Phase::kReserved; }
   bool pending() const { return phase == Phase::kOffered || phase == Phase::kFunded; }

@@ -132,6 +132,22 @@ void Scheduler::release(const std::string& uid, int64_t start, double reserved, 
   publish(message);
 }
 
+void Scheduler::save(const std::string& uid, int64_t start, double reserved, double released, int64_t saved,
+                     bool deleted) {
+  auto message = about<pb::SlotReleased>(uid, start);
+  message.mutable_times()->set_reserved_at_us(micros(reserved));
+  message.mutable_times()->set_released_at_us(micros(released));
+  if (saved >= 0) message.mutable_restore_point()->set_size_bytes(saved);
+  if (deleted) message.set_stop_reason(nodus::common::v1::STOP_REASON_DELETE);
+  publish(message);
+}
+
+void Scheduler::drop(const std::string& uid, int64_t start, double at) {
+  auto message = about<pb::RestorePointReleased>(uid, start);
+  message.set_at_us(micros(at));
+  publish(message);
+}
+
 int64_t Scheduler::published() const {
   int64_t sum = 0;
   for (int partition = 0; partition < kPartitions; ++partition) sum += log_->last_position(partition).value();
@@ -140,7 +156,8 @@ int64_t Scheduler::published() const {
 
 World::World() : World(make_database()) {
   // 1 vCPU costs 9 pico-dollars a second; its hold is 675.
-  text("INSERT INTO prices VALUES ('test', 0, 0.000000000008, 0, 0, 0) RETURNING version");
+  // So does a GiB that is stored.
+  text("INSERT INTO prices VALUES ('test', 0, 0.000000000008, 0, 0, 0, 0.000000000008) RETURNING version");
 }
 
 World::World(const std::string& existing)

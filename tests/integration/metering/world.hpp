@@ -36,6 +36,10 @@ class Scheduler {
   void decline(const std::string& uid, int64_t start, double last_activity);
   void release(const std::string& uid, int64_t start, double reserved, double started, double stopping,
                double released);
+  // `saved`: the size of a new restore point; below zero: none.
+  void save(const std::string& uid, int64_t start, double reserved, double released, int64_t saved,
+            bool deleted = false);
+  void drop(const std::string& uid, int64_t start, double at);  // deleted while it held no slot
   void raw(const std::string& stream, std::string type, std::string payload);
   int64_t published() const;  // how many events there are
 

@@ -64,6 +64,16 @@ struct Words {
           line.waived ? std::string(to_string(line.cause)) : "=" + std::to_string(pico(line.amount)));
     return text;
   }
+  std::string operator()(const charge::StorageOpened& e) const {
+    return fmt::format("Stored from {} {}", rel(e.from_s),
+                       e.waived == Waiver::kUnsaid ? fmt::format("rate {}", pico(e.rate))
+                                                   : std::string(to_string(e.waived)));
+  }
+  std::string operator()(const charge::StorageMetered& e) const {
+    return fmt::format(
+        "Metered [{},{}){}", rel(e.from_s), rel(e.to_s),
+        e.waived == Waiver::kUnsaid ? fmt::format("={}", pico(e.amount)) : std::string(to_string(e.waived)));
+  }
   std::string operator()(const account::CreditPosted& e) const {
     return fmt::format("Credit {}", pico(e.amount)) +
            (e.uncovered == Money() ? "" : fmt::format(" uncovered {}", pico(e.uncovered)));

@@ -49,6 +49,15 @@ inline Step decline(double now, SlotRef slot) {
 inline Step release(double now, SlotRef slot, Times times) {
   return {now, Command(CloseCharge{std::move(slot), times})};
 }
+inline Step save(double now, SlotRef slot, Times times, int64_t saved_bytes) {
+  return {now, Command(CloseCharge{std::move(slot), times, saved_bytes})};
+}
+inline Step judge_storage(double now, SlotRef slot) {
+  return {now, Command(JudgeStorage{std::move(slot), at(now)})};
+}
+inline Step drop_storage(double now, SlotRef slot) {
+  return {now, Command(DropStorage{std::move(slot), at(now)})};
+}
 inline Step raise_cap(double now, SlotRef slot, int64_t pico) {
   return {now, Command(RaiseCap{std::move(slot), Money::from_pico(pico), at(now)})};
 }

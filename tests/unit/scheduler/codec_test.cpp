@@ -41,6 +41,7 @@ TEST(SlotCodec, EveryEventComesBackAsItWas) {
       Started{kSlot, "runsc", kTimes},
       Stopping{kSlot, StopReason::kIdle, kT0, kTimes},
       Declined{kSlot, kT0},
+      RestorePointReleased{kSlot, kT0},
       CapRaised{kSlot, "2.50", kT0},
       Released{kSlot, StopReason::kUser, "Crashed", "why", restore_point(), kTimes},
       Released{kSlot, StopReason::kNone, "", "", std::nullopt, kTimes},

@@ -84,6 +84,7 @@ struct Describe {
   std::string operator()(const Stopping& e) const { return "SlotStopping" + braces(name(e.reason), ""); }
   std::string operator()(const Declined&) const { return "StopDeclined"; }
   std::string operator()(const CapRaised&) const { return "MaxCostRaised"; }
+  std::string operator()(const RestorePointReleased&) const { return "RestorePointReleased"; }
   std::string operator()(const Released& e) const {
     return "SlotReleased" + braces(name(e.stop_reason), e.failure);
   }

@@ -151,6 +151,9 @@ class World {
       EXPECT_EQ(r->slot.epoch, ++epochs_[r->slot.sandbox]);
       advance(r->times.reserved_at);
       machine_does(r->machine, Take{r->slot.sandbox, r->slot.epoch, r->slot.org, s.order.shape});
+    } else if (const auto* gone = std::get_if<RestorePointReleased>(&event)) {
+      EXPECT_TRUE(gone_.insert(gone->slot.sandbox).second) << "told once";
+      advance(gone->at);
     } else if (const auto* started = std::get_if<Started>(&event)) {
       advance(started->times.started_at);
     } else if (const auto* done = std::get_if<Released>(&event)) {
@@ -188,6 +191,7 @@ class World {
   std::map<MachineId, MachineState> machines_;
   std::vector<std::pair<SandboxUid, SlotCommand>> sent_;
   std::set<SandboxUid> deleted_;
+  std::set<SandboxUid> gone_;
   std::map<std::pair<SandboxUid, int64_t>, int> ends_;
   std::map<SandboxUid, int64_t> epochs_;
   std::map<SandboxUid, Instant> newest_;

@@ -61,6 +61,7 @@ Outcome send(const std::string& message, Driver& d) {
       {"StopRequested, earlier start", [&] { return d.when(Stop{earlier, StopReason::kUser, {}}); }},
       {"StopRequested, unknown start", [&] { return d.when(Stop{3, StopReason::kUser, {}}); }},
       {"DeleteRequested", [&] { return d.when(Delete{}); }},
+      {"DeleteRequested, again", [&] { return d.given(Delete{}).when(Delete{}); }},
       {"MaxCostRaised", [&] { return d.when(RaiseCap{"99.00"}); }},
       {"MaxCostRaised, the same", [&] { return d.when(RaiseCap{d.state.order.max_cost_usd}); }},
       {"offer's deadline, due", [&] { return d.now += kTtl, d.when(Expire{current}); }},
@@ -91,7 +92,7 @@ Outcome send(const std::string& message, Driver& d) {
   if (row == rows.end()) return fail(Code::kInternal, "RowWithoutTest", message);
   return row->second();
 }
-constexpr size_t kRows = 36;
+constexpr size_t kRows = 37;
 
 TEST(SlotTable, EveryCellOfTheReadme) {
   const auto table = read_table("| message | New |");

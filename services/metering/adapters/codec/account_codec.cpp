@@ -92,6 +92,7 @@ Encoded to_proto(const account::AccrualStarted& e) {
   auto m = about_start<pb::AccrualStarted>(e);
   m.set_rate_usd_per_s(e.rate.to_decimal());
   m.set_from_s(e.from_s);
+  m.set_storage(e.storage);
   return encoded(m);
 }
 
@@ -177,9 +178,9 @@ account::Event from_proto(const pb::HoldFreed& m, FieldReader& in) {
 }
 
 account::Event from_proto(const pb::AccrualStarted& m, FieldReader& in) {
-  return account::AccrualStarted{OrgId(m.org()), SandboxUid(m.sandbox_uid()),
-                                 m.start(),      in.rate(m.rate_usd_per_s()),
-                                 m.from_s(),     in.money(m.hold_usd())};
+  return account::AccrualStarted{
+      OrgId(m.org()), SandboxUid(m.sandbox_uid()), m.start(),  in.rate(m.rate_usd_per_s()),
+      m.from_s(),     in.money(m.hold_usd()),      m.storage()};
 }
 
 account::Event from_proto(const pb::AccrualFlattened& m, FieldReader& in) {

@@ -84,6 +84,7 @@ Encoded to_proto(const budget::SpendStarted& e) {
   m.set_rate_usd_per_s(e.rate.to_decimal());
   m.set_from_s(e.from_s);
   m.set_account_era(e.account_era);
+  m.set_storage(e.storage);
   return encoded(m);
 }
 
@@ -211,6 +212,7 @@ budget::Event from_proto(const pb::SpendStarted& m, FieldReader& in) {
   e.rate = in.rate(m.rate_usd_per_s());
   e.from_s = m.from_s();
   e.account_era = m.account_era();
+  e.storage = m.storage();
   return e;
 }
 

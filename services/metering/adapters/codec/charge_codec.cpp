@@ -152,6 +152,32 @@ Encoded to_proto(const charge::ChargeClosed& e) {
   return encoded(m);
 }
 
+Encoded to_proto(const charge::StorageOpened& e) {
+  pb::StorageOpened m;
+  put(e.slot, m.mutable_slot());
+  m.set_sandbox_name(e.sandbox_name);
+  m.set_size_bytes(e.size_bytes);
+  m.set_price_version(e.price_version);
+  m.set_rate_usd_per_s(e.rate.to_decimal());
+  m.set_from_s(e.from_s);
+  m.set_era(e.era);
+  m.set_budget_era(e.budget_era);
+  m.set_waived_reason(std::string(to_string(e.waived)));
+  return encoded(m);
+}
+
+Encoded to_proto(const charge::StorageMetered& e) {
+  pb::StorageMetered m;
+  put(e.slot, m.mutable_slot());
+  m.set_rate_usd_per_s(e.rate.to_decimal());
+  m.set_from_s(e.from_s);
+  m.set_to_s(e.to_s);
+  m.set_amount_usd(e.amount.to_decimal());
+  m.set_waived_reason(std::string(to_string(e.waived)));
+  m.set_at_us(to_micros(e.at));
+  return encoded(m);
+}
+
 charge::Event from_proto(const pb::StartFunded& m, FieldReader& in) {
   charge::StartFunded e{in.slot(m.slot()),      m.sandbox_name(),
                         m.price_version(),      in.rate(m.rate_usd_per_s()),
@@ -222,22 +248,33 @@ LineKind kind_of(const std::string& text, FieldReader& in) {
   return LineKind::kRunning;
 }
 
-Waiver waiver_of(const std::string& text, FieldReader& in) {
-  const auto cause = metering::waiver_of(text);
-  if (!cause) in.fault("A bill line that is waived for an unknown reason.");
-  return cause.value_or(Waiver::kUnsaid);
-}
-
 charge::Event from_proto(const pb::ChargeClosed& m, FieldReader& in) {
   charge::ChargeClosed e{.slot = in.slot(m.slot()), .rate = in.rate(m.rate_usd_per_s())};
   for (const auto& line : m.lines())
     e.lines.push_back({kind_of(line.kind(), in), line.from_s(), line.to_s(), in.money(line.amount_usd()),
-                       line.waived(), waiver_of(line.waived_reason(), in)});
+                       line.waived(), in.cause(line.waived_reason())});
   e.amount = in.money(m.amount_usd());
   e.sandbox_total = in.money(m.sandbox_total_usd());
   e.to_s = m.to_s();
   e.at = from_micros(m.at_us());
   return e;
+}
+
+charge::Event from_proto(const pb::StorageOpened& m, FieldReader& in) {
+  return charge::StorageOpened{
+      in.slot(m.slot()),           m.sandbox_name(), m.size_bytes(), m.price_version(),
+      in.rate(m.rate_usd_per_s()), m.from_s(),       m.era(),        m.budget_era(),
+      in.cause(m.waived_reason())};
+}
+
+charge::Event from_proto(const pb::StorageMetered& m, FieldReader& in) {
+  return charge::StorageMetered{in.slot(m.slot()),
+                                in.rate(m.rate_usd_per_s()),
+                                m.from_s(),
+                                m.to_s(),
+                                in.money(m.amount_usd()),
+                                in.cause(m.waived_reason()),
+                                from_micros(m.at_us())};
 }
 
 template <class Message>
@@ -267,6 +304,8 @@ Result<charge::Event> decode_charge(std::string_view type, const std::string& pa
   if (is(pb::StopOrdered::descriptor())) return decoded<pb::StopOrdered>(payload);
   if (is(pb::StopDeclined::descriptor())) return decoded<pb::StopDeclined>(payload);
   if (is(pb::ChargeClosed::descriptor())) return decoded<pb::ChargeClosed>(payload);
+  if (is(pb::StorageOpened::descriptor())) return decoded<pb::StorageOpened>(payload);
+  if (is(pb::StorageMetered::descriptor())) return decoded<pb::StorageMetered>(payload);
   return fail(Code::kInvalid, "EventTypeUnknown", "Unknown event of a charge: " + std::string(type) + ".");
 }
 

@@ -25,7 +25,7 @@ Command from_proto(const pb::SlotOffered& m, FieldReader& in) {
 }
 
 Command from_proto(const pb::OfferLapsed& m, FieldReader& in) {
-  return EndOffer{in.slot(m.slot()), from_micros(m.at_us())};
+  return EndOffer{in.slot(m.slot()), from_micros(m.at_us()), m.reason() == "Deleted"};
 }
 
 Command from_proto(const pb::SlotReserved& m, FieldReader& in) {
@@ -49,7 +49,19 @@ Command from_proto(const pb::MaxCostRaised& m, FieldReader& in) {
 }
 
 Command from_proto(const pb::SlotReleased& m, FieldReader& in) {
-  return CloseCharge{in.slot(m.slot()), to_times(m.times())};
+  CloseCharge close{in.slot(m.slot()), to_times(m.times()), std::nullopt,
+                    m.stop_reason() == nodus::common::v1::STOP_REASON_DELETE};
+  constexpr int64_t kBytesLimit = int64_t{1} << 50;  // 1 PiB: far above any disk, far below an overflow
+  if (m.has_restore_point()) {
+    close.saved_bytes = m.restore_point().size_bytes();
+    if (*close.saved_bytes < 0 || *close.saved_bytes > kBytesLimit)
+      in.fault("A restore point of a size that cannot be.");
+  }
+  return close;
+}
+
+Command from_proto(const pb::RestorePointReleased& m, FieldReader& in) {
+  return DropStorage{in.slot(m.slot()), from_micros(m.at_us())};
 }
 
 template <class Message>
@@ -72,6 +84,7 @@ Result<std::optional<Command>> command_of(std::string_view type, const std::stri
   if (is(pb::StopDeclined::descriptor())) return decoded<pb::StopDeclined>(payload);
   if (is(pb::MaxCostRaised::descriptor())) return decoded<pb::MaxCostRaised>(payload);
   if (is(pb::SlotReleased::descriptor())) return decoded<pb::SlotReleased>(payload);
+  if (is(pb::RestorePointReleased::descriptor())) return decoded<pb::RestorePointReleased>(payload);
   if (is(pb::SlotPlanned::descriptor()) || is(pb::MachineRegistered::descriptor()) ||
       is(pb::MachineCapacityTaken::descriptor()) || is(pb::MachineCapacityFreed::descriptor()) ||
       is(pb::MachineLost::descriptor()))

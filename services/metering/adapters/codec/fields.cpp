@@ -13,6 +13,12 @@ SlotRef FieldReader::slot(const nodus::scheduler::v1::SlotRef& from) {
           ProjectId(from.project())};
 }
 
+Waiver FieldReader::cause(const std::string& text) {
+  const auto known = waiver_of(text);
+  if (!known) fault("A line that is waived for an unknown reason.");
+  return known.value_or(Waiver::kUnsaid);
+}
+
 Times to_times(const nodus::scheduler::v1::Times& from) {
   const auto known = [](int64_t micros) -> std::optional<Instant> {
     if (micros <= 0) return std::nullopt;

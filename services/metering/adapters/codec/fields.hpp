@@ -9,6 +9,7 @@
 #include "libs/money/money.hpp"
 #include "nodus/scheduler/v1/events.pb.h"
 #include "services/metering/domain/budget.hpp"
+#include "services/metering/domain/lines.hpp"
 #include "services/metering/domain/slot.hpp"
 
 namespace nodus::metering::codec {
@@ -31,6 +32,7 @@ class FieldReader {
     return known.value_or(budget::Period::kMonthly);
   }
   SlotRef slot(const nodus::scheduler::v1::SlotRef& from);
+  Waiver cause(const std::string& text);
   void fault(std::string message);
 
   template <class T>

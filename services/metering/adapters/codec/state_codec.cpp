@@ -49,6 +49,20 @@ charge::Start start_of(const pb::StartState& from, FieldReader& in) {
   return start;
 }
 
+void put(const charge::Stored& from, pb::StoredState* to) {
+  codec::put(from.slot, to->mutable_slot());
+  to->set_sandbox_name(from.sandbox_name);
+  to->set_from_s(from.from_s);
+  to->set_era(from.era);
+  to->set_budget_era(from.budget_era);
+  to->set_waived_reason(std::string(to_string(from.waived)));
+}
+
+charge::Stored stored_of(const pb::StoredState& from, FieldReader& in) {
+  return {in.slot(from.slot()), from.sandbox_name(), from.from_s(),
+          from.era(),           from.budget_era(),   in.cause(from.waived_reason())};
+}
+
 }  // namespace
 
 std::string encode_state(const charge::State& state) {
@@ -59,6 +73,13 @@ std::string encode_state(const charge::State& state) {
   to.set_closed_total_usd(state.closed_total.to_decimal());
   to.set_last_released_s(state.last_released_s);
   if (state.last_rate) to.set_last_rate_usd_per_s(state.last_rate->to_decimal());
+  if (const auto& point = state.restore_point) {
+    to.mutable_restore_point()->set_size_bytes(point->size_bytes);
+    to.mutable_restore_point()->set_price_version(point->price_version);
+    to.mutable_restore_point()->set_rate_usd_per_s(point->rate.to_decimal());
+  }
+  if (state.stored) put(*state.stored, to.mutable_stored());
+  to.set_stored_to_s(state.stored_to_s);
   return to.SerializeAsString();
 }
 
@@ -75,6 +96,12 @@ Result<charge::State> decode_charge_state(const std::string& bytes) {
   state.closed_total = in.money(from->closed_total_usd());
   state.last_released_s = from->last_released_s();
   if (from->has_last_rate_usd_per_s()) state.last_rate = in.rate(from->last_rate_usd_per_s());
+  if (from->has_restore_point())
+    state.restore_point =
+        charge::RestorePoint{from->restore_point().size_bytes(), from->restore_point().price_version(),
+                             in.rate(from->restore_point().rate_usd_per_s())};
+  if (from->has_stored()) state.stored = stored_of(from->stored(), in);
+  state.stored_to_s = from->stored_to_s();
   return in.finish(std::move(state));
 }
 

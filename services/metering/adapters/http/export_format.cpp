@@ -58,6 +58,7 @@ constexpr std::array kCsvColumns{"Month",  "Type",   "Project", "Sandbox", "Sand
                                  "Kind",   "From",   "To",      "Seconds", "Rate",       "Amount",
                                  "Waived", "Reason", "Labels",  "Invoice", "Currency"};
 
+constexpr std::string_view kStorage = "Storage";  // a kind of line
 constexpr std::string_view kZero = "0.000000000000";
 
 template <size_t N>
@@ -115,12 +116,15 @@ std::string quotient(const std::string& dividend, int64_t divisor) {
 
 std::string shape_of(const ExportRow& row) {
   constexpr int64_t kGib = 1LL << 30;
+  if (row.kind == kStorage && !row.disk_bytes.empty())
+    return fmt::format(R"({{"DiskSpace":{}}})", quotient(row.disk_bytes, kGib));
   if (row.cpu_milli.empty() || row.cpu_milli == "0") return "";
   return fmt::format(R"({{"CoreCount":{},"DiskSpace":{},"MemorySize":{}}})", quotient(row.cpu_milli, 1'000),
                      quotient(row.disk_bytes, kGib), quotient(row.memory_bytes, kGib));
 }
 
 std::string sku_of(const ExportRow& row) {
+  if (row.kind == kStorage) return "restore-point";
   return row.machine_type.empty() ? "sandbox-shared" : "sandbox-machine-" + row.machine_type;
 }
 
@@ -145,7 +149,9 @@ void add_focus(const ExportOf& of, const ExportRow& row, Line line) {
     line.none().none().none();
   line.raw("Nodus").raw("Nodus");
   line.text(row.sandbox_uid).text(row.sandbox_name).raw(usage ? "Sandbox" : "");
-  line.raw("Compute").raw("Nodus Sandboxes").raw("Containers");
+  const bool storage = row.kind == kStorage;
+  line.raw(storage ? "Storage" : "Compute").raw("Nodus Sandboxes");
+  line.raw(storage ? "Backup Storage" : "Containers");
   if (usage) {
     const std::string sku = sku_of(row);
     line.text(sku).raw(row.kind + " time").text(shape_of(row));

@@ -164,7 +164,7 @@ Result<std::optional<std::string>> after_of(const BillQuery& query) {
 }
 
 LineKind kind_of(const std::string& text) {
-  for (const auto kind : {LineKind::kStarting, LineKind::kStopping})
+  for (const auto kind : {LineKind::kStarting, LineKind::kStopping, LineKind::kStorage})
     if (text == to_string(kind)) return kind;
   return LineKind::kRunning;
 }

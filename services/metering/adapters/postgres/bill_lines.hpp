@@ -17,5 +17,10 @@ struct BilledLine {  // within one UTC day
 // The amounts add up to those of the event. `cap_s`: where maxCostUSD was used up; tells the cause that
 // events of earlier releases do not say.
 std::vector<BilledLine> billed(const charge::ChargeClosed& closed, std::optional<MoneySecond> cap_s);
+std::vector<BilledLine> billed(const charge::StorageMetered& metered);
+// The place of a line of storage among the lines of its start; as the SQL function of this name.
+inline int64_t storage_ordinal(MoneySecond from_s) {
+  return from_s - 1'577'836'800;
+}
 
 }  // namespace nodus::metering

@@ -75,6 +75,15 @@ Result<std::vector<SlotRef>> PostgresDeadlineRows::over_budget(const ProjectKey&
   });
 }
 
+Result<std::vector<SlotRef>> PostgresDeadlineRows::due_storage(int limit) {
+  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<SlotRef>> {
+    return slots_of(
+        tx.exec_params("SELECT sandbox_uid, start, org, project FROM stored WHERE due"
+                       " ORDER BY org, sandbox_uid LIMIT $1",
+                       limit));
+  });
+}
+
 Result<Brake> PostgresDeadlineRows::brake() {
   return pool_.with_tx([&](pqxx::work& tx) -> Result<Brake> {
     const auto rows = tx.exec("SELECT engaged, reason FROM brake_changes ORDER BY id DESC LIMIT 1");
@@ -86,7 +95,8 @@ Result<Brake> PostgresDeadlineRows::brake() {
 Result<std::optional<Instant>> PostgresDeadlineRows::earliest() {
   return pool_.with_tx([&](pqxx::work& tx) -> Result<std::optional<Instant>> {
     const auto row = tx.exec1(
-        "SELECT least((SELECT min(due_us) FROM balance_deadlines),"
+        "SELECT least((SELECT min(due_us) FROM balance_deadlines), (SELECT 0::bigint FROM stored WHERE due "
+        "LIMIT 1),"
         " (SELECT min(due_us) FROM budget_deadlines),"
         " (SELECT min(cap_due_s) * 1000000 FROM starts WHERE cap_due_s IS NOT NULL AND open))");
     return instant_of(row[0]);

@@ -15,6 +15,7 @@ class PostgresDeadlineRows final : public DeadlineRows {
   Result<std::vector<ProjectKey>> due_budgets(Instant now, int limit) override;
   Result<std::vector<SlotRef>> over_budget(const ProjectKey& project, const SandboxUid& after,
                                            int limit) override;
+  Result<std::vector<SlotRef>> due_storage(int limit) override;
   Result<Brake> brake() override;
   Result<std::optional<Instant>> earliest() override;
 

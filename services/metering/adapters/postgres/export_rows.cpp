@@ -118,9 +118,13 @@ Result<std::vector<ExportRow>> ExportReader::read(pqxx::work& tx) {
       "SELECT project, r.sandbox_uid, sandbox_name, r.start, ordinal, kind, from_s, to_s, "
       "rate::numeric(38,12),"
       " ({0} amount)::numeric(38,12), ({0} rate * (to_s - from_s))::numeric(38,12), reason, f.labels,"
-      " f.price_version, f.machine_type, f.cpu_milli, f.memory_bytes, f.disk_bytes"
+      " CASE kind WHEN 'Storage' THEN g.price_version ELSE f.price_version END,"
+      " CASE kind WHEN 'Storage' THEN '' ELSE f.machine_type END, CASE kind WHEN 'Storage' THEN 0 ELSE"
+      " f.cpu_milli END, f.memory_bytes, CASE kind WHEN 'Storage' THEN g.size_bytes ELSE f.disk_bytes END"
       " FROM (SELECT * FROM ({1}) p ORDER BY from_s, sandbox_uid, start, ordinal LIMIT {2}) r"
       " LEFT JOIN start_facts f ON f.sandbox_uid = r.sandbox_uid AND f.start = r.start"
+      " LEFT JOIN storage_facts g ON r.kind = 'Storage' AND g.sandbox_uid = r.sandbox_uid AND g.start = "
+      "r.start"
       " ORDER BY from_s, r.sandbox_uid, r.start, ordinal",
       back ? "-" : "", source(tx), page_rows_));
   rows.reserve(found.size());

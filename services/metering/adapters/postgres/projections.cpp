@@ -60,17 +60,25 @@ void PostgresProjections::charge_changed(eventlog::Unit& unit, const SandboxUid&
                                          std::span<const charge::Event> events) {
   bool declined = false;  // perhaps its cap was judged while it stopped: judge it again
   auto cap_s = before.current ? before.current->cap_s : std::nullopt;
+  std::string stored_name = before.stored ? before.stored->sandbox_name : "";
   for (const auto& event : events) {
     if (const auto* funded = std::get_if<charge::StartFunded>(&event)) unit.stage(FundedNote{*funded});
     if (const auto* opened = std::get_if<charge::ChargeOpened>(&event)) cap_s = opened->cap_s;
     declined |= std::holds_alternative<charge::StopDeclined>(event) ||
                 std::holds_alternative<charge::CapRaised>(event);
+    if (const auto* piece = std::get_if<charge::StorageOpened>(&event)) {
+      stored_name = piece->sandbox_name;
+      unit.stage(StorageFactNote{*piece});
+    }
+    if (const auto* metered = std::get_if<charge::StorageMetered>(&event))
+      unit.stage(StorageNote{*metered, stored_name});
     const auto* closed = std::get_if<charge::ChargeClosed>(&event);
     if (closed == nullptr) continue;
     CHECK(before.current.has_value(), "start {} closed without being funded", closed->slot.start);
     unit.stage(BillNote{*closed, before.current->sandbox_name, cap_s});
   }
   unit.stage(StartNote{uid, after.current, declined});
+  if (before.stored || after.stored) storage_judged(unit, uid, after);
   stage_entries(unit, charge_stream(uid), events);
 }
 
@@ -81,6 +89,9 @@ void PostgresProjections::account_changed(eventlog::Unit& unit, const account::S
                   return std::holds_alternative<account::BalanceExhausted>(event);
                 });
   for (const auto& event : events) {
+    if (std::holds_alternative<account::BalanceExhausted>(event) ||
+        std::holds_alternative<account::FundsChanged>(event))
+      unit.stage(StorageDueNote{after.org, std::nullopt});
     if (const auto* ended = std::get_if<account::BalanceExhausted>(&event))
       unit.project([e = *ended, era = era++](pqxx::work& tx) { write_exhaustion(tx, e, era); });
     if (const auto* credit = std::get_if<account::CreditPosted>(&event))
@@ -98,10 +109,21 @@ void PostgresProjections::deadline_moved(eventlog::Unit& unit, const OrgId& org,
   unit.stage(DueNote{org, due});
 }
 
+void PostgresProjections::storage_judged(eventlog::Unit& unit, const SandboxUid& uid,
+                                         const charge::State& after) {
+  unit.stage(StoredNote{uid, after.stored, after.restore_point ? after.restore_point->rate : Rate()});
+}
+
 void PostgresProjections::budget_changed(eventlog::Unit& unit, const budget::State& before,
-                                         const budget::State& after, std::optional<Instant> due,
-                                         Instant now) {
+                                         const budget::State& after, std::span<const budget::Event> events,
+                                         std::optional<Instant> due, Instant now) {
   for (auto& change : budget_changes(before, after, now)) unit.stage(std::move(change));
+  const auto moves_money = [](const budget::Event& e) {
+    return std::holds_alternative<budget::BudgetExhausted>(e) ||
+           std::holds_alternative<budget::SpendCutOff>(e) || std::holds_alternative<budget::MonthBegan>(e) ||
+           std::holds_alternative<budget::FundsChanged>(e);
+  };
+  if (std::ranges::any_of(events, moves_money)) unit.stage(StorageDueNote{after.org, after.project});
   unit.stage(SpendNote{after});
   unit.stage(BudgetDueNote{after.org, after.project, due});
 }

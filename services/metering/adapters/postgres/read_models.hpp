@@ -18,7 +18,9 @@ class PostgresProjections final : public Projections {
                        std::span<const account::Event> events, std::optional<Instant> due) override;
   void deadline_moved(eventlog::Unit& unit, const OrgId& org, std::optional<Instant> due) override;
   void budget_changed(eventlog::Unit& unit, const budget::State& before, const budget::State& after,
-                      std::optional<Instant> due, Instant now) override;
+                      std::span<const budget::Event> events, std::optional<Instant> due,
+                      Instant now) override;
+  void storage_judged(eventlog::Unit& unit, const SandboxUid& uid, const charge::State& after) override;
   void budget_deadline_moved(eventlog::Unit& unit, const ProjectKey& project,
                              std::optional<Instant> due) override;
   void cap_judged(eventlog::Unit& unit, const SandboxUid& uid, Instant now) override;

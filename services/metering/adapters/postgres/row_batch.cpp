@@ -1,51 +1,16 @@
 #include "services/metering/adapters/postgres/row_batch.hpp"
 
-#include <array>
 #include <boost/json.hpp>
 #include <map>
 #include <tuple>
 
-#include "libs/pg/arrays.hpp"
 #include "services/metering/adapters/postgres/bill_lines.hpp"
+#include "services/metering/adapters/postgres/text_rows.hpp"
+#include "services/metering/domain/ledger.hpp"
 
 namespace nodus::metering {
 
 namespace {
-
-// Rows of text, column by column; SQL casts them. An empty text stands for NULL where the SQL says so.
-template <size_t N>
-class Rows {
- public:
-  void add(std::array<std::string, N> row) {
-    for (size_t i = 0; i < N; ++i) columns_[i].push_back(std::move(row[i]));
-  }
-  bool empty() const { return columns_[0].empty(); }
-  // Runs the prepared statement with a text[] a column.
-  void exec(pqxx::work& tx, const char* name, const char* sql) const {
-    if (empty()) return;
-    tx.conn().prepare(name, sql);
-    const auto array = [](const std::vector<std::string>& column) {
-      return pg::text_array(std::vector<std::string_view>(column.begin(), column.end()));
-    };
-    std::apply([&](const auto&... columns) { tx.exec_prepared(name, array(columns)...); }, columns_);
-  }
-
- private:
-  std::array<std::vector<std::string>, N> columns_;
-};
-
-std::string text(bool value) {
-  return value ? "t" : "f";
-}
-std::string text(int64_t value) {
-  return std::to_string(value);
-}
-std::string text(std::optional<int64_t> value) {
-  return value ? std::to_string(*value) : "";
-}
-std::string text(std::optional<Instant> at) {
-  return at ? std::to_string(to_micros(*at)) : "";
-}
 
 struct Folded {
   std::map<std::string, const StartNote*> starts;  // by uid
@@ -54,7 +19,11 @@ struct Folded {
   std::vector<const BillNote*> bills;
   std::vector<const FundedNote*> funded;
   std::map<std::pair<std::string, int64_t>, const LabelsNote*> labels;  // by uid and start
-  std::map<std::string, const AccountNote*> accounts;                   // by organization
+  std::map<std::string, const StoredNote*> stored;                      // by uid
+  std::vector<const StorageNote*> storage;
+  std::vector<const StorageFactNote*> storage_facts;
+  std::vector<const StorageDueNote*> storage_due;
+  std::map<std::string, const AccountNote*> accounts;  // by organization
   std::map<std::string, const DueNote*> due;
   std::map<std::string, const SpendNote*> spend;  // by project
   std::map<std::string, const BudgetDueNote*> budget_due;
@@ -75,6 +44,14 @@ Folded fold(const std::vector<std::any>& staged) {
       out.funded.push_back(funded);
     } else if (const auto* labels = std::any_cast<LabelsNote>(&any)) {
       out.labels[{labels->uid.str(), labels->start}] = labels;
+    } else if (const auto* stored = std::any_cast<StoredNote>(&any)) {
+      out.stored[stored->uid.str()] = stored;
+    } else if (const auto* metered = std::any_cast<StorageNote>(&any)) {
+      out.storage.push_back(metered);
+    } else if (const auto* fact = std::any_cast<StorageFactNote>(&any)) {
+      out.storage_facts.push_back(fact);
+    } else if (const auto* storage_due = std::any_cast<StorageDueNote>(&any)) {
+      out.storage_due.push_back(storage_due);
     } else if (const auto* account = std::any_cast<AccountNote>(&any)) {
       out.accounts[account->after.org.str()] = account;
     } else if (const auto* due = std::any_cast<DueNote>(&any)) {
@@ -157,6 +134,61 @@ void write_starts(pqxx::work& tx, const Folded& notes) {
               " WHERE sandbox_uid = u.uid AND cap_due_s <= u.until_s::bigint");
 }
 
+// Before the sums of the accounts are written, and what is due after: a row that goes is not due.
+void write_stored(pqxx::work& tx, const Folded& notes) {
+  Rows<1> gone;
+  Rows<10> rows;
+  Rows<5> facts;
+  for (const auto& [uid, note] : notes.stored) {
+    if (!note->stored) {
+      gone.add({uid});
+      continue;
+    }
+    const charge::Stored& s = *note->stored;
+    rows.add({uid, text(s.slot.start), s.slot.org.str(), s.slot.project.str(), s.sandbox_name,
+              note->rate.to_decimal(), text(s.from_s), text(s.era), text(s.budget_era),
+              std::string(to_string(s.waived))});
+  }
+  for (const StorageFactNote* note : notes.storage_facts) {
+    const auto& [slot, opened] = std::tie(note->opened.slot, note->opened);
+    facts.add(
+        {slot.uid.str(), text(slot.start), slot.org.str(), opened.price_version, text(opened.size_bytes)});
+  }
+  gone.exec(tx, "rows_stored_gone", "DELETE FROM stored WHERE sandbox_uid = ANY ($1::text[])");
+  rows.exec(
+      tx, "rows_stored",
+      "INSERT INTO stored (sandbox_uid, start, org, project, sandbox_name, rate, from_s, era, budget_era,"
+      " waived, due) SELECT uid, start::bigint, org, project, name, rate::numeric, from_s::bigint,"
+      " era::bigint, budget_era::bigint, waived, false FROM unnest($1::text[], $2::text[], $3::text[],"
+      " $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[]) AS u (uid,"
+      " start, org, project, name, rate, from_s, era, budget_era, waived)"
+      " ON CONFLICT (sandbox_uid) DO UPDATE SET start = excluded.start, org = excluded.org,"
+      " project = excluded.project, sandbox_name = excluded.sandbox_name, rate = excluded.rate,"
+      " from_s = excluded.from_s, era = excluded.era, budget_era = excluded.budget_era,"
+      " waived = excluded.waived, due = false");
+  facts.exec(
+      tx, "rows_storage_facts",
+      "INSERT INTO storage_facts (sandbox_uid, start, org, price_version, size_bytes)"
+      " SELECT uid, start::bigint, org, version, size::bigint FROM unnest($1::text[], $2::text[],"
+      " $3::text[], $4::text[], $5::text[]) AS u (uid, start, org, version, size) ON CONFLICT DO NOTHING");
+}
+
+void write_storage_due(pqxx::work& tx, const Folded& notes) {
+  Rows<1> orgs, projects;
+  for (const StorageDueNote* note : notes.storage_due) {
+    if (note->project)
+      projects.add({note->project->str()});
+    else
+      orgs.add({note->org.str()});
+  }
+  orgs.exec(tx, "rows_storage_due_org",
+            "UPDATE stored s SET due = true FROM accounts a WHERE s.org = ANY ($1::text[]) AND NOT s.due"
+            " AND a.org = s.org AND (s.waived <> '' OR s.era < a.era)");
+  projects.exec(tx, "rows_storage_due_project",
+                "UPDATE stored s SET due = true FROM project_spend p WHERE s.project = ANY ($1::text[])"
+                " AND NOT s.due AND p.project = s.project AND (s.waived <> '' OR s.budget_era < p.era)");
+}
+
 std::string to_json(const LabelsNote* note) {
   boost::json::object labels;
   if (note != nullptr)
@@ -185,7 +217,18 @@ void write_facts(pqxx::work& tx, const Folded& notes) {
 
 void write_bills(pqxx::work& tx, const Folded& notes) {
   Rows<12> lines;
-  Rows<4> postings;
+  Rows<5> postings;
+  for (const StorageNote* note : notes.storage) {
+    const charge::StorageMetered& metered = note->metered;
+    const SlotRef& slot = metered.slot;
+    for (const auto& [line, reason] : billed(metered))
+      lines.add({slot.uid.str(), text(slot.start), text(storage_ordinal(line.from_s)), slot.org.str(),
+                 slot.project.str(), note->sandbox_name, std::string(to_string(line.kind)), text(line.from_s),
+                 text(line.to_s), metered.rate.to_decimal(), line.amount.to_decimal(), reason});
+    if (const auto entry = entry_of(metered))
+      postings.add({slot.org.str(), entry->kind, entry->ref, balance_change(*entry).to_decimal(),
+                    text(to_micros(metered.at))});
+  }
   for (const BillNote* note : notes.bills) {
     const charge::ChargeClosed& closed = note->closed;
     const SlotRef& slot = closed.slot;
@@ -194,8 +237,8 @@ void write_bills(pqxx::work& tx, const Folded& notes) {
       lines.add({slot.uid.str(), text(slot.start), text(++ordinal), slot.org.str(), slot.project.str(),
                  note->sandbox_name, std::string(to_string(line.kind)), text(line.from_s), text(line.to_s),
                  closed.rate.to_decimal(), line.amount.to_decimal(), reason});
-    postings.add({slot.org.str(), slot.uid.str() + "/" + text(slot.start), (-closed.amount).to_decimal(),
-                  text(to_micros(closed.at))});
+    postings.add({slot.org.str(), "Charge", slot.uid.str() + "/" + text(slot.start),
+                  (-closed.amount).to_decimal(), text(to_micros(closed.at))});
   }
   // Whoever closes a month holds the head of account/<org>, as this transaction does: a line is either in
   // time or late. For the same reason nobody else writes the organization's sums.
@@ -217,11 +260,11 @@ void write_bills(pqxx::work& tx, const Folded& notes) {
       " ON CONFLICT (org, day, project, kind, reason, late_in) DO UPDATE SET"
       " seconds = d.seconds + excluded.seconds, amount = d.amount + excluded.amount,"
       " lines = d.lines + excluded.lines");
-  postings.exec(
-      tx, "rows_charges",
-      "INSERT INTO postings (org, kind, ref, amount, at_us)"
-      " SELECT org, 'Charge', ref, amount::numeric, at_us::bigint"
-      " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS u (org, ref, amount, at_us)");
+  postings.exec(tx, "rows_charges",
+                "INSERT INTO postings (org, kind, ref, amount, at_us)"
+                " SELECT org, kind, ref, amount::numeric, at_us::bigint"
+                " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])"
+                " AS u (org, kind, ref, amount, at_us)");
 }
 
 void write_accounts(pqxx::work& tx, const Folded& notes) {
@@ -319,11 +362,13 @@ void write_rows(pqxx::work& tx, const std::vector<std::any>& staged) {
   const Folded notes = fold(staged);
   write_starts(tx, notes);
   write_facts(tx, notes);
+  write_stored(tx, notes);
   write_bills(tx, notes);
   write_accounts(tx, notes);
   write_due(tx, notes);
   write_spend(tx, notes);
   write_budget_due(tx, notes);
+  write_storage_due(tx, notes);
 }
 
 }  // namespace nodus::metering

@@ -30,6 +30,24 @@ struct BillNote {  // the lines of a start that closed, and its posting
   std::string sandbox_name;
   std::optional<MoneySecond> cap_s = {};  // where maxCostUSD was used up
 };
+struct StoredNote {  // the row of `stored`, as it is now; none: it goes. It was judged: it is not due
+  SandboxUid uid;
+  std::optional<charge::Stored> stored;
+  Rate rate;
+};
+struct StorageNote {  // a line of storage, and its posting
+  charge::StorageMetered metered;
+  std::string sandbox_name;
+};
+struct StorageFactNote {  // what its lines cannot say by themselves
+  charge::StorageOpened opened;
+};
+// Money ended, or came: what is stored is due, where it is waived or its line has ended. By organization, or
+// by project.
+struct StorageDueNote {
+  OrgId org;
+  std::optional<ProjectId> project;
+};
 struct FundedNote {  // what a start's lines cannot say by themselves
   charge::StartFunded funded;
 };

@@ -99,6 +99,12 @@ struct Encode {
     put(e.times, m.mutable_times());
     return packed(m);
   }
+  eventlog::Event operator()(const RestorePointReleased& e) const {
+    wire::RestorePointReleased m;
+    put(e.slot, m.mutable_slot());
+    m.set_at_us(us(e.at));
+    return packed(m);
+  }
 };
 
 SlotEvent domain(const wire::SlotPlanned& m) {
@@ -140,6 +146,10 @@ SlotEvent domain(const wire::SlotReleased& m) {
   return e;
 }
 
+SlotEvent domain(const wire::RestorePointReleased& m) {
+  return RestorePointReleased{get(m.slot()), at(m.at_us())};
+}
+
 template <class Message>
 bool decoded(const std::string& type, const std::string& payload, Result<SlotEvent>& out) {
   if (type != Message::descriptor()->full_name()) return false;
@@ -167,7 +177,7 @@ eventlog::Event SlotCodec::encode(const SlotEvent& event) {
 Result<SlotEvent> SlotCodec::decode(const std::string& type, const std::string& payload) {
   return decode_one_of<wire::SlotPlanned, wire::SlotOffered, wire::OfferLapsed, wire::SlotReserved,
                        wire::SandboxStarted, wire::SlotStopping, wire::StopDeclined, wire::SlotReleased,
-                       wire::MaxCostRaised>(type, payload);
+                       wire::MaxCostRaised, wire::RestorePointReleased>(type, payload);
 }
 
 std::string SlotCodec::encode_state(const SlotState& s) {
@@ -183,6 +193,7 @@ std::string SlotCodec::encode_state(const SlotState& s) {
   put(s.times, m.mutable_times());
   m.set_last_at_us(us(s.last_at));
   m.set_machine_type(s.machine_type);
+  m.set_deleted(s.deleted);
   return m.SerializeAsString();
 }
 
@@ -203,6 +214,7 @@ Result<SlotState> SlotCodec::decode_state(const std::string& bytes) {
   s.times = get(m->times());
   s.last_at = at(m->last_at_us());
   s.machine_type = m->machine_type();
+  s.deleted = m->deleted();
   return s;
 }
 

@@ -28,6 +28,15 @@ def rate_of(shape, price):
     return floor(exact * Fraction(1125, 1000) + Fraction(1, 2))
 
 
+def storage_rate(size, price):
+    return floor(Fraction(size, GIB) * price[3] * Fraction(1125, 1000) + Fraction(1, 2))
+
+
+def stored_line(uid, number, rate, begin, end, why):
+    """Of a restore point: `why` is empty when it is paid."""
+    return f"stored {uid} {number} {begin} {end} {usd(0 if why else rate * (end - begin))} {why or 'paid'}"
+
+
 def offer_of(now, uid, number, size, cap):
     return f"O {now} {uid} {number} org {size[0]} {size[1]} {size[2]} {usd(cap) if cap is not None else '-'}"
 
@@ -49,6 +58,7 @@ class Start:
         self.live = True    # money still runs
         self.why = ""       # what ended it, if not its cap
         self.capped = False
+        self.late_cap = False  # added after something else had ended it
         self.ordered = False
 
 

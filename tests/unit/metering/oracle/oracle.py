@@ -54,7 +54,7 @@ def main():
             word, uid = line.split()[:2]
             if word in ("error", "exhausted", "refused"):
                 differ("rich", facts, [], [line])
-            if word in ("funded", "closed"):
+            if word in ("funded", "closed", "stored"):
                 got[uid].append(line)
         for uid, wanted in expected.items():
             differ("rich", facts, wanted, got[uid])

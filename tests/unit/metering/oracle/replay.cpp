@@ -2,7 +2,7 @@
 // it. Deadlines fire by themselves at their instants, as the service's thread would. oracle.py writes the
 // facts and recomputes the outcome in another way.
 //
-//   P version effective_us cpu memory disk            a price version
+//   P version effective_us cpu memory disk [storage]  a price version
 //   C now_us org id amount [priority expires_s]       a credit; 0: it never expires
 //   O now_us uid start org milli memory disk cap|-    SlotOffered
 //   L now_us uid start org at_us                      OfferLapsed
@@ -10,8 +10,9 @@
 //   M now_us uid start org cap                        MaxCostRaised
 //   N now_us                                          nothing but time
 //   B now_us org name limit Monthly|Total 50,80,100   a Budget of project p is made or changed
-//   R|S|T|E now_us uid start org reserved started stopping released    SlotReserved, SandboxStarted,
+//   R|S|T|E now_us uid start org reserved started stopping released [saved]   SlotReserved, SandboxStarted,
 //                                                     SlotStopping, SlotReleased; 0: not known
+//   K now_us uid start org at_us                      RestorePointReleased
 #include <iostream>
 #include <map>
 #include <set>
@@ -39,18 +40,24 @@ class Replay {
     fire_deadlines(from_micros(now_us));
     context_.now = from_micros(now_us);
     if (kind == 'N') return;
+    fact(kind, in, text);
+    judge_storage();
+  }
+
+  void fact(char kind, std::istringstream& in, const std::string& text) {
     if (kind == 'C') return credit(in);
     if (kind == 'B') return put_budget(in);
     std::string uid, org;
     int64_t start = 0;
     in >> uid >> start >> org;
     if (kind == 'O') return run(offered(in, uid, start, org));
-    if (kind == 'L') return run(lapsed(in, uid, start, org));
+    if (kind == 'L') return run(over<pb::OfferLapsed>(in, uid, start, org));
     if (kind == 'R') return run(timed<pb::SlotReserved>(in, uid, start, org));
     if (kind == 'S') return run(timed<pb::SandboxStarted>(in, uid, start, org));
     if (kind == 'D') return declined(uid, start, org);
     if (kind == 'M') return run(raised(in, uid, start, org));
     if (kind == 'T') return run(timed<pb::SlotStopping>(in, uid, start, org));
+    if (kind == 'K') return run(over<pb::RestorePointReleased>(in, uid, start, org));
     CHECK(kind == 'E', "fact {}", text);
     run(timed<pb::SlotReleased>(in, uid, start, org));
   }
@@ -69,11 +76,11 @@ class Replay {
 
  private:
   void price(std::istringstream& in) {
-    std::string version, cpu, memory, disk;
+    std::string version, cpu, memory, disk, storage;
     int64_t effective_us = 0;
-    in >> version >> effective_us >> cpu >> memory >> disk;
-    book_.push_back(
-        {version, from_micros(effective_us), *Money::parse(cpu), *Money::parse(memory), *Money::parse(disk)});
+    in >> version >> effective_us >> cpu >> memory >> disk >> storage;
+    book_.push_back({version, from_micros(effective_us), *Money::parse(cpu), *Money::parse(memory),
+                     *Money::parse(disk), Money::parse(storage).value_or(Money())});
   }
 
   void credit(std::istringstream& in) {
@@ -185,13 +192,22 @@ class Replay {
     return m;
   }
 
-  pb::OfferLapsed lapsed(std::istringstream& in, const std::string& uid, int64_t start,
-                         const std::string& org) {
-    auto m = about<pb::OfferLapsed>(uid, start, org);
-    int64_t at_us = 0;
-    in >> at_us;
-    m.set_at_us(at_us);
+  template <class Message>
+  Message over(std::istringstream& in, const std::string& uid, int64_t start, const std::string& org) {
+    auto m = about<Message>(uid, start, org);
+    if (int64_t at_us = 0; in >> at_us) m.set_at_us(at_us);
     return m;
+  }
+
+  // What is waived, and what has ended; oftener than the service, which judges what is due: nothing comes of
+  // it in between.
+  void judge_storage() {
+    for (const auto& [name, charge] : charges_) {
+      if (!charge.stored) continue;
+      const auto& s = *charge.stored;
+      if (s.waived != Waiver::kUnsaid || s.era < accounts_["org"].era || s.budget_era < budgets_["p"].era)
+        apply(JudgeStorage{charge.stored->slot, context_.now});
+    }
   }
 
   pb::MaxCostRaised raised(std::istringstream& in, const std::string& uid, int64_t start,
@@ -221,6 +237,8 @@ class Replay {
     m.mutable_times()->set_started_at_us(started);
     m.mutable_times()->set_stopping_at_us(stopping);
     m.mutable_times()->set_released_at_us(released);
+    if constexpr (std::is_same_v<Message, pb::SlotReleased>)
+      if (int64_t size = 0; in >> size) m.mutable_restore_point()->set_size_bytes(size);
     return m;
   }
 
@@ -235,7 +253,8 @@ class Replay {
     const auto& slot = slot_of(command);
     auto& charge = charges_[slot.uid.str()];
     auto& account = accounts_[slot.org.str()];
-    const auto* price = in_force(book_, context_.now);
+    const auto* close = std::get_if<CloseCharge>(&command);
+    const auto* price = in_force(book_, close == nullptr ? context_.now : *close->times.released);
     context_.price = price ? std::optional(*price) : std::nullopt;
     auto& budget = budgets_[slot.project.str()];
     const auto events = decide(charge, account, budget, command, context_);
@@ -253,7 +272,7 @@ class Replay {
       CHECK(*codec::decode_charge(bytes.type, bytes.payload) == event, "codec of {}", bytes.type);
       print(event);
     }
-    if (!events->account.empty()) looked_at_.erase(slot.org.str());
+    if (!events->account.empty() && !events->charge.empty()) looked_at_.erase(slot.org.str());
     keep(*events);
     CHECK(*codec::decode_charge_state(codec::encode_state(charge)) == charge, "codec of a charge");
     keep(account);
@@ -303,11 +322,13 @@ class Replay {
         judged_.insert({uid, open_[uid].start});
         apply(JudgeMoney{open_[uid], context_.now});
         judge_over_budget();  // the same second may have ended a Budget
+        judge_storage();
         continue;
       }
       if (budget) {
         on_budget(JudgeBudget{OrgId("org"), ProjectId("p"), context_.now});
         judge_over_budget();
+        judge_storage();
         continue;
       }
       looked_at_[org] = due;
@@ -316,6 +337,7 @@ class Replay {
         if (slot.org.str() == org) apply(JudgeMoney{slot, context_.now});
       on_account(org, JudgeBalance{OrgId(org), context_.now});
       judge_over_budget();
+      judge_storage();
     }
   }
 
@@ -343,6 +365,10 @@ class Replay {
         std::cout << ' ' << to_string(line.kind) << ',' << line.from_s << ',' << line.to_s << ','
                   << line.amount.to_decimal() << ',' << (line.waived ? to_string(line.cause) : "paid");
       std::cout << '\n';
+    } else if (const auto* m = std::get_if<charge::StorageMetered>(&event); m && m->to_s > m->from_s) {
+      std::cout << "stored " << m->slot.uid.str() << ' ' << m->slot.start << ' ' << m->from_s << ' '
+                << m->to_s << ' ' << m->amount.to_decimal() << ' '
+                << (m->waived == Waiver::kUnsaid ? "paid" : to_string(m->waived)) << '\n';
     }
   }
 

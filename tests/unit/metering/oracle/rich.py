@@ -1,5 +1,6 @@
 """Much credit, many Sandboxes, price changes and caps; messages come mixed, repeated and again."""
-from facts import PICO, T0, US, Start, closed_line, offer_of, rate_of, second, shape, times, usd
+from facts import (GIB, PICO, T0, US, Start, closed_line, offer_of, rate_of, second, shape, storage_rate, stored_line,
+                   times, usd)
 
 
 def jitter(rng, spread):
@@ -9,15 +10,16 @@ def jitter(rng, spread):
 
 def rich(rng, sandboxes, starts):
     facts, expected = [], {}
-    prices = [(T0 * US - 1, [rng.randrange(1, 10**7) for _ in range(3)])]
+    prices = [(T0 * US - 1, [rng.randrange(1, 10**7) for _ in range(4)])]
     for _ in range(3):
-        prices.append((prices[-1][0] + rng.randrange(1, 4000 * US), [rng.randrange(0, 10**7) for _ in range(3)]))
+        prices.append((prices[-1][0] + rng.randrange(1, 4000 * US), [rng.randrange(0, 10**7) for _ in range(4)]))
     for number, (effective, values) in enumerate(prices):
         facts.append((0, f"P v{number} {effective} " + " ".join(usd(v) for v in values)))
     facts.append((0, f"C {T0 * US} org g1 {usd(10**9 * PICO)}"))
     queues = []
     for box in range(sandboxes):
         uid, now, total, end, queue, out = f"u{box}", T0 * US, 0, 0, [], []
+        stored = None  # rate of the newest restore point, once it is stored
         # A cap that is spent would refuse later starts; those are the poor histories' business.
         for number in range(1, starts + 1):
             now += jitter(rng, 300)
@@ -52,10 +54,19 @@ def rich(rng, sandboxes, starts):
             for upto, letter in enumerate("RSTE"):
                 queue += declined if letter == "T" else []
                 known = [start.reserved, start.started, start.stopping, start.released][upto]
+                saved = ""
+                if letter == "E" and rng.random() < 0.7:
+                    saved = f" {rng.choice([0, rng.randrange(1, 10**6), rng.randrange(1, 200 * GIB)])}"
                 if known and (letter in "RE" or rng.random() < 0.8):
                     queue.append((max(known, now) if letter == "E" else known,
-                                  f"{letter} {{now}} {uid} {number} org {times(start, upto)}"))
+                                  f"{letter} {{now}} {uid} {number} org {times(start, upto)}{saved}"))
             start.begin = max(second(start.reserved), end)
+            if stored is not None and start.begin > end:
+                out.append(stored_line(uid, since, stored, end, start.begin, ""))
+            if saved:
+                price = [values for effective, values in prices if effective <= start.released][-1]
+                stored = storage_rate(int(saved), price)
+            since = number
             end = max(second(start.released), start.begin)
             spent = total
             for _ in range(start.begin, end):
