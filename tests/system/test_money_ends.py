@@ -1,5 +1,7 @@
-"""A Budget on the running product ends what runs to the second."""
+"""Budgets and caps on the running product hold to the second; what races an end ends in one of two states."""
+import calendar
 import threading
+import time
 from decimal import Decimal
 
 import pytest
@@ -117,3 +119,80 @@ def test_it_ends_what_runs_to_the_second_and_wakes_when_raised(money):
     reached = [event["object"]["status"]["thresholdReachedPercent"] for event in events if event["type"] == "MODIFIED"]
     assert {50, 80, 100} <= set(reached) and events[-1]["type"] == "DELETED"
     money.delete("limited")
+
+
+def one_of_two_states(stack, name, old_end):
+    """After a raise that raced the end: it runs and every second is paid, or it stops and pays nothing after `old_end`."""
+    def settled():
+        phase = stack.phase(name)
+        if phase == "Stopped":
+            return phase
+        seconds = sum(line["seconds"] for line in lines(stack, name))
+        return phase if phase == "Running" and seconds > old_end + 3 else None
+
+    phase = wait_until(settled, 60, "one of the two states")
+    billed = lines(stack, name)
+    if phase == "Running":
+        assert not any(line["waived"] for line in billed), billed
+    else:
+        assert sum(line["seconds"] for line in billed if not line["waived"]) <= old_end, billed
+    return phase
+
+
+def race(stack, name, end_s, raise_it):
+    """Raises around the second at which its money ends: well before it, about at it, and after it."""
+    outcomes = []
+    for number, offset in enumerate((-3, -0.3, 0.1, 0.8)):
+        sandbox = f"{name}{number}"
+        prepare, raised = raise_it(sandbox)
+        prepare()
+        wait_until(lambda: stack.phase(sandbox) == "Running", 60, "Running")
+        began = min(line["from"] for line in wait_until(lambda: lines(stack, sandbox), 10, "its first line"))
+        instant = calendar.timegm(time.strptime(began, "%Y-%m-%dT%H:%M:%SZ")) + end_s + offset
+        wait_until(lambda: time.time() >= instant, 60, "the instant")
+        raised()
+        outcomes.append(one_of_two_states(stack, sandbox, end_s))
+        stack.delete(sandbox)
+    return outcomes
+
+
+def test_a_raised_cap_that_races_the_end(money):
+    end_s = HOLD_S + 8
+    cap = f"{end_s * rate(money):.12f}"
+
+    def raise_it(sandbox):
+        spec = {"lifecycle": {"idleTimeout": "0s"}}
+        return (lambda: money.create(sandbox, maxCostUSD=cap, **spec),
+                lambda: money.create(sandbox, maxCostUSD="1.00", **spec))
+
+    outcomes = race(money, "capped", end_s, raise_it)
+    assert outcomes[0] == "Running" and outcomes[-1] == "Stopped", outcomes
+
+
+def test_with_metering_down_starts_answer_503_and_what_runs_goes_on(money):
+    money.create_running("going", lifecycle={"idleTimeout": "0s"})
+    money.create_running("asleep", lifecycle={"idleTimeout": "0s"})
+    assert money.nodus("stop", "sb/asleep").code == 0
+    running = money.start_nodus("exec", "sb/going", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do sleep 1; done; echo whole")
+    money.kill("metering")
+    for status, headers, body in (execute(money, "asleep"),
+                                  money.call("GET", "sandboxes/asleep/files?path=/workspace/a")):
+        assert (status, body["reason"]) == (503, "SandboxStarting") and headers["Retry-After"], body
+    status, _, body = money.call("GET", "budgets")
+    assert (status, body["reason"]) == (503, "MeteringUnavailable")
+    status, _, body = money.call("DELETE", "/apis/nodus.dev/v1/organizations/dev/projects/default")
+    assert status in (409, 503), body
+    made = money.create("new", lifecycle={"idleTimeout": "0s"})
+    assert made[0] == 201 and money.phase("new") == "Pending", "it is there, and not started unpaid"
+    assert money.nodus("exec", "sb/going", "--", "echo", "here").out == "here\n"
+    assert running.communicate(timeout=60)[0] == "whole\n"
+    assert money.phase("going") == "Running"
+    money.up()
+    wait_until(lambda: money.phase("new") == "Running", 150, "the start that waited")
+    assert money.nodus("exec", "sb/asleep", "--", "true").code == 0
+    gone = lines(money, "going")
+    assert not any(line["waived"] for line in gone) and sum(line["seconds"] for line in gone) >= 8
+    for name in ("going", "asleep", "new"):
+        money.delete(name)
+    audited = money.operator("metering", "audit")
+    assert audited.code == 0, audited.out + audited.err
