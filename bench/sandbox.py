@@ -11,8 +11,8 @@ exec (API)   one POST over a kept connection, to the final frame          ÷  th
 a commit     of one small row beside them: what a durable start costs here at the least
 
 On a quiet machine only, and at the priority that everything else has: the stack runs in sessions of its own, so a nice
-value or an autogroup of this shell favours the bare runtime alone. Half of an `echo` is its own dynamic loader, in both:
-glibc asks the processor what it is some 80 times, and inside gVisor each of these questions is a fault.
+value or an autogroup of this shell favours the bare runtime alone. Much of an `echo` inside gVisor is its own dynamic loader, on
+both sides.
 """
 import base64
 import http.client

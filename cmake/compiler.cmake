@@ -16,8 +16,9 @@ add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtu
 if(NODUS_WERROR)
   add_compile_options(-Werror)
 endif()
+add_compile_options(-gline-tables-only) # stack traces name lines; nobody waits for more than that
 if(CMAKE_BUILD_TYPE STREQUAL "Debug")
-  add_compile_options(-O1 -gline-tables-only)
+  add_compile_options(-O0) # the sanitizers' checks would take the optimiser longer than they take the tests
   add_compile_definitions(_GLIBCXX_ASSERTIONS)
 endif()
 if(NODUS_SANITIZE)
@@ -30,7 +31,8 @@ find_program(CCACHE ccache)
 if(CCACHE)
   # Paths are hashed relative to the tree, so that every build directory shares one cache.
   set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-      CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+      CCACHE_PCH_EXTSUM=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()

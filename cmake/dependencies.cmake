@@ -17,3 +17,7 @@ pkg_check_modules(rdkafka REQUIRED IMPORTED_TARGET rdkafka++)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(nftables REQUIRED IMPORTED_TARGET libnftables)
 pkg_check_modules(seccomp REQUIRED IMPORTED_TARGET libseccomp)
+
+# For every file, whatever it links: those who share a precompiled header must agree on them.
+add_compile_definitions(BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_CONTAINER_DYN_LINK
+  BOOST_CONTAINER_NO_LIB BOOST_JSON_DYN_LINK BOOST_JSON_NO_LIB FMT_SHARED GTEST_HAS_PTHREAD=1)
