@@ -156,6 +156,22 @@ def race(stack, name, end_s, raise_it):
     return outcomes
 
 
+def test_a_raised_budget_that_races_the_end(money):
+    per_second = rate(money)
+    end_s = HOLD_S + 8
+
+    def raise_it(sandbox):
+        def prepare():
+            put(money, "race", (spent(money, "race") if money.call("GET", "budgets/race")[0] == 200 else 0)
+                + end_s * per_second)
+            money.create(sandbox, lifecycle={"idleTimeout": "0s"})
+        return prepare, lambda: put(money, "race", spent(money, "race") + 600 * per_second)
+
+    outcomes = race(money, "raised", end_s, raise_it)
+    assert outcomes[0] == "Running" and outcomes[-1] == "Stopped", outcomes
+    money.call("DELETE", "budgets/race")
+
+
 def test_a_raised_cap_that_races_the_end(money):
     end_s = HOLD_S + 8
     cap = f"{end_s * rate(money):.12f}"
