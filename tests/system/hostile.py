@@ -155,6 +155,8 @@ def read_answers(data, heads):
                 data = data[match.end() + size + 2:]
                 if size == 0:
                     break
+        else:  # to HTTP/1.0: up to the end of the connection
+            body, data = data, b""
         answers.append(Answer(status, fields, body, whole))
     return answers
 
