@@ -54,6 +54,9 @@ class Lots:
         self.lots = [lot for lot in self.lots if lot.left]
         return gone
 
+    def expires_at(self, at):
+        return any(lot.expires == at for lot in self.lots)
+
     def next(self, after):
         return min((lot.expires for lot in self.lots if after < lot.expires < NEVER), default=NEVER)
 
