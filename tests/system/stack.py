@@ -92,8 +92,10 @@ class Stack:
         os.kill(pid, signal.SIGKILL)
 
         def gone():
+            # Its threads too: while one of them still ends, its sockets still take on what nobody will read.
             try:
-                return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+                state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+                return state == "Z" and len(os.listdir(f"/proc/{pid}/task")) == 1
             except (FileNotFoundError, ProcessLookupError):
                 return True
 
