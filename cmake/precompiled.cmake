@@ -1,7 +1,7 @@
 # Two precompiled headers, one for the product and one for its tests; nodus_precompile(TARGET KIND) lets a target use
 # one. All who share one are compiled with the same options: hence -fPIC for programs too, and the libraries' macros
 # for everyone (cmake/dependencies.cmake).
-add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>") # ccache judges by content
+add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>") # ccache judges by content
 
 function(nodus_precompiled kind header)
   set(target nodus_precompiled_${kind})
@@ -16,6 +16,7 @@ function(nodus_precompiled kind header)
       ${CMAKE_SOURCE_DIR}/cmake/${header}
     OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
   string(SHA256 sum "${text}")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/${header})
   file(WRITE ${out}/cmake_pch.hxx.pch.sum "${sum}\n")
 endfunction()
 

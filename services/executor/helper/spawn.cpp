@@ -105,8 +105,8 @@ struct Launch {
   leave(fault == -ENOENT ? 127 : 126);
 }
 
-void limit(int resource, const rlimit& limit) {
-  raw_call(SYS_setrlimit, resource, raw_pointer(&limit));
+long limit(int resource, const rlimit& limit) {
+  return raw_call(SYS_setrlimit, resource, raw_pointer(&limit));
 }
 
 long exec_first(const Plan& plan) {
@@ -166,7 +166,7 @@ int run_child(void* data) {
   limit(RLIMIT_NOFILE, launch.limits.files);
   if (launch.limits.processes > 0) {
     const rlimit processes{launch.limits.processes, launch.limits.processes};
-    limit(RLIMIT_NPROC, processes);
+    if (const long fault = limit(RLIMIT_NPROC, processes)) give_up(kStatus, Stage::kUser, fault);
   }
   limit(kMarkedLimit, mark_limit(launch.mark));  // without it the tree is found by its parents
   if (const long fault = drop_privileges(launch.request)) give_up(kStatus, Stage::kUser, fault);

@@ -288,6 +288,25 @@ TEST_P(HelperTest, GoesOnThoughCommandsKillEachOther) {
   EXPECT_EQ(*client->count_live(Seconds(5)), 0u);
 }
 
+// Nor can they look into it or change it: who has changed its user may not be traced until it has executed.
+// Under the other runtimes it has a copy of the memory, which is nobody's.
+TEST_P(HelperTest, NobodyEntersACommandThatHasNotExecuted) {
+  if (GetParam() != Runtime::kRunsc) return;
+  std::filesystem::copy_file(NODUS_TRACER, sandbox->workspace() / "tracer");
+  const auto tracer = spawn({sandbox->inside() + "/tracer", "5"});
+  ASSERT_TRUE(test::eventually([&] { return recorder.of(tracer).out.starts_with("ready"); }));
+  std::vector<std::string> uids;
+  while (!recorder.of(tracer).end && uids.size() < 20'000) {
+    uids.push_back(spawn({"true"}));
+    (void)recorder.wait(uids.back());
+  }
+  const auto heard = recorder.wait(tracer);
+  ASSERT_TRUE(heard.end.has_value());
+  EXPECT_EQ(heard.end->value, 0u) << heard.out;
+  EXPECT_TRUE(heard.out.ends_with("entered 0\n")) << heard.out;
+  EXPECT_EQ(sh("echo back").out, "back\n");
+}
+
 // What a program is started with does not depend on what was started before it in the same memory.
 TEST_P(HelperTest, StartsAreIndependent) {
   std::vector<std::string> uids;
