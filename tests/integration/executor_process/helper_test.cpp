@@ -33,8 +33,9 @@ class Recorder : public HelperListener {
     bool gap = false;
   };
   void connected(const std::string&, const std::vector<HelperCommand>& commands) override {
+    std::lock_guard hold(mutex);
     for (const auto& command : commands)
-      client->send(Writer(Kind::kAttach).text(command.uid).u64(of(command.uid).total).take());
+      client->send(Writer(Kind::kAttach).text(command.uid).u64(heard[command.uid].total).take());
   }
   void started(std::string_view uid, Millis) override {
     std::lock_guard hold(mutex);
@@ -82,8 +83,11 @@ class HelperTest : public testing::TestWithParam<Runtime> {
   }
   void connect() {
     client.reset();
-    client = std::make_unique<HelperClient>(sandbox->socket(), recorder);
-    recorder.client = client.get();
+    {
+      std::lock_guard hold(recorder.mutex);  // it may be connected before it is known here
+      client = std::make_unique<HelperClient>(sandbox->socket(), recorder);
+      recorder.client = client.get();
+    }
     ASSERT_TRUE(client->wait_connected(Seconds(10)));
   }
   std::string spawn(std::vector<std::string> argv, std::string cwd = "", std::string input = "") {
