@@ -999,6 +999,7 @@ CREATE TABLE metering.budget_changes (
     type text NOT NULL,
     object text NOT NULL,
     at_us bigint NOT NULL,
+    was text,
     CONSTRAINT budget_changes_type_check CHECK ((type = ANY (ARRAY['ADDED'::text, 'MODIFIED'::text, 'DELETED'::text])))
 );
 

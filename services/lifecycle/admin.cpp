@@ -5,10 +5,10 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include "libs/base/names.hpp"
 #include "libs/base/random.hpp"
 #include "libs/config/config.hpp"
 #include "services/lifecycle/adapters/audit.hpp"
-#include "services/lifecycle/adapters/manifest.hpp"
 #include "services/lifecycle/adapters/tenants.hpp"
 #include "services/lifecycle/config.hpp"
 #include "services/lifecycle/service.hpp"
@@ -115,7 +115,8 @@ CLI::App* admin_options(CLI::App& app, AdminRequest& request) {
   auto* admin = app.add_subcommand("admin", "organizations, their quotas and keys");
   const CLI::Validator label(
       [](std::string& text) {
-        return dns_label(text) ? std::string() : "a name has 1 to 63 lowercase letters, digits and hyphens";
+        return is_dns_label(text) ? std::string()
+                                  : "a name has 1 to 63 lowercase letters, digits and hyphens";
       },
       "NAME");
   const auto action = [&](CLI::App* group, const char* name, const char* says) {

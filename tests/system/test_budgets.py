@@ -107,6 +107,38 @@ def test_preconditions_dry_runs_and_the_project(api, objects, money):
     assert money.call("DELETE", f"{organization}/limited")[0] == 200
 
 
+def test_labels_and_annotations_are_kept_as_kubectl_writes_them(api, objects, money):
+    """`kubectl apply` notes what it applied in an annotation, and patches it later."""
+    noted = {"kubectl.kubernetes.io/last-applied-configuration": '{"spec":{"limitUSD":"5.00"}}\n'}
+    body = budget("noted", "5.00") | {"metadata": {"name": "noted", "labels": {"team": "a"}, "annotations": noted}}
+    made = objects.create_namespaced_custom_object(namespace=api.project, body=body, **BUDGETS)
+    assert made["metadata"]["labels"] == {"team": "a"} and made["metadata"]["annotations"] == noted
+    again = body | {"metadata": {"name": "noted", "labels": {"team": "z"}}}
+    status, _, same = money.call("POST", "budgets", again)
+    assert status == 200 and same["metadata"]["labels"] == {"team": "a"}, "never a difference"
+    patch = lambda **metadata: objects.patch_namespaced_custom_object(
+        namespace=api.project, name="noted", body={"metadata": metadata}, **BUDGETS)
+    got = patch(labels={"team": "b"})
+    assert got["metadata"]["labels"] == {"team": "b"} and got["metadata"]["annotations"] == noted
+    assert got["metadata"]["generation"] == 1 and got["metadata"]["resourceVersion"] > made["metadata"]["resourceVersion"]
+    assert patch(labels={"team": "b"})["metadata"]["resourceVersion"] == got["metadata"]["resourceVersion"], "no news"
+    selected = lambda labels: [one["metadata"]["name"] for one in objects.list_namespaced_custom_object(
+        namespace=api.project, label_selector=labels, **BUDGETS)["items"]]
+    assert (selected("team=b"), selected("team=a")) == (["noted"], [])
+    seen = lambda labels: [event["type"] for event in watch.Watch().stream(
+        objects.list_namespaced_custom_object, namespace=api.project, label_selector=labels, timeout_seconds=1,
+        resource_version=made["metadata"]["resourceVersion"], **BUDGETS)]
+    assert (seen("team=a"), seen("team=b"), seen("team=z")) == (["DELETED"], ["ADDED"], [])
+    for wrong in ({"labels": {"team": "not a value!"}}, {"labels": {"/x": "y"}}, {"annotations": {"why": 7}},
+                  {"annotations": {"long": "x" * 4096}}):
+        code, status = refused(patch, **wrong)
+        assert code == 422 and status["details"]["causes"][0]["field"].startswith("metadata"), status
+    got["metadata"].pop("labels")
+    put = objects.replace_namespaced_custom_object(namespace=api.project, name="noted", body=got, **BUDGETS)
+    assert "labels" not in put["metadata"] and put["metadata"]["annotations"] == noted
+    objects.delete_namespaced_custom_object(namespace=api.project, name="noted", **BUDGETS)
+
+
 def test_the_cli_knows_them(money, tmp_path):
     assert money.nodus("create", "budget", "cli", "--limit", "7.00", "--period", "Monthly").code == 0
     (tmp_path / "budget.yaml").write_text("apiVersion: nodus.dev/v1\nkind: Budget\nmetadata: {name: cli}\n"

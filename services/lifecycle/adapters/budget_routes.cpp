@@ -62,9 +62,11 @@ ChangePage changes_of(const json::object& found, const ProjectId& project) {
   for (const auto& item : found.at("changes").as_array()) {
     const std::string type(item.at("type").as_string());
     const std::string object(item.at("object").as_string());
-    // A selector asks for a Budget's name only, and that never changes: it was what it is.
+    const std::string was(item.at("was").as_string());  // empty: to a selector it was what it is
     out.changes.push_back({item.at("position").as_int64(), project.str(), "budgets", type, object,
-                           type == "ADDED" ? "" : object});
+                           type == "ADDED" ? ""
+                           : was.empty()   ? object
+                                           : was});
   }
   return out;
 }

@@ -179,6 +179,8 @@ constexpr Field kBudgetFields[] = {
     {"metadata", T::kObject, "What the object is called.", {}, {}, true},
     {"metadata.name", T::kString, "A DNS label, unique in the project.", {}, {}, true},
     {"metadata.namespace", T::kString, "The project; that of the request's path."},
+    {"metadata.labels", T::kStrings, "For selectors; with annotations at most 4 KiB. Never a difference."},
+    {"metadata.annotations", T::kStrings, "For tools and people."},
     {"metadata.uid", T::kString, "Of this object and no other, ever.", {}, {}, false, true},
     {"metadata.resourceVersion",
      T::kString,

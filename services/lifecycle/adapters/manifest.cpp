@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "libs/base/names.hpp"
 #include "libs/config/config.hpp"
 #include "libs/http/json_body.hpp"
 #include "services/lifecycle/adapters/fields.hpp"
@@ -14,43 +15,10 @@ namespace nodus::lifecycle {
 
 namespace json = boost::json;
 
-bool dns_label(std::string_view text) {
-  if (text.empty() || text.size() > 63 || text.front() == '-' || text.back() == '-') return false;
-  return std::ranges::all_of(
-      text, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
-}
-
 namespace {
 
 constexpr size_t kMetadataEntries = 64;
 constexpr size_t kMetadataBytes = 32 * 1024;
-constexpr size_t kLabelBytes = 63;
-
-bool alphanumeric(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-// Letters, digits, '-', '_' and '.', at most 63, and a letter or digit at both ends; as in Kubernetes.
-bool label_text(std::string_view text) {
-  return !text.empty() && text.size() <= kLabelBytes && alphanumeric(text.front()) &&
-         alphanumeric(text.back()) && std::ranges::all_of(text, [](char c) {
-           return alphanumeric(c) || std::string_view("-_.").contains(c);
-         });
-}
-
-// A name, or a DNS name of at most 253 characters, "/", and a name.
-bool metadata_key(std::string_view key) {
-  const size_t slash = key.find('/');
-  if (slash == std::string_view::npos) return label_text(key);
-  const std::string_view prefix = key.substr(0, slash);
-  if (prefix.empty() || prefix.size() > 253 || !label_text(key.substr(slash + 1))) return false;
-  for (size_t at = 0; at <= prefix.size();) {
-    const size_t dot = std::min(prefix.find('.', at), prefix.size());
-    if (!dns_label(prefix.substr(at, dot - at))) return false;
-    at = dot + 1;
-  }
-  return true;
-}
 
 void read_strings(Faults& faults, const json::object& in, std::string_view key,
                   std::map<std::string, std::string>& out) {
@@ -65,10 +33,10 @@ void read_strings(Faults& faults, const json::object& in, std::string_view key,
       continue;
     }
     bytes += name.size() + value.get_string().size();
-    if (!metadata_key(name))
+    if (!is_metadata_key(name))
       faults.add(path_of(path, std::string_view(name).substr(0, 128)), "FieldValueInvalid",
                  "A key has at most 63 letters, digits, '-', '_' and '.', after a DNS name and '/' or not.");
-    else if (key == "labels" && !value.get_string().empty() && !label_text(value.get_string()))
+    else if (key == "labels" && !value.get_string().empty() && !is_qualified_name(value.get_string()))
       faults.add(
           path_of(path, name), "FieldValueInvalid",
           "A label's value has at most 63 letters, digits, '-', '_' and '.', and begins and ends with a "
@@ -89,7 +57,7 @@ void read_metadata(Faults& faults, const json::object& root, const ProjectId& pr
   // What the platform itself writes there is taken and ignored, so that what was read can be applied again.
   faults.known(*metadata, "metadata");
   if (const auto* name = faults.text(*metadata, "name", "metadata.name")) {
-    if (dns_label(*name))
+    if (is_dns_label(*name))
       out.name = *name;
     else
       faults.add("metadata.name", "FieldValueInvalid",

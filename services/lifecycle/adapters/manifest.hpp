@@ -73,7 +73,6 @@ class Faults {
 
 // Without what changes nothing: "/a//b/./" is "/a/b".
 std::string plain_directory(std::string_view path);
-bool dns_label(std::string_view text);  // 1 to 63 lowercase letters, digits and inner hyphens
 // An absolute path without empty, "." and ".." parts, and not under /proc, /sys or /dev.
 bool valid_directory(std::string_view path);
 

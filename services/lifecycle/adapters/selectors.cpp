@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "libs/base/check.hpp"
+#include "libs/base/names.hpp"
 
 namespace nodus::lifecycle {
 
@@ -14,29 +15,7 @@ namespace {
 
 constexpr size_t kMaxBytes = 4096;
 constexpr size_t kMaxRequirements = 64;
-constexpr size_t kMaxNameBytes = 63;
-constexpr size_t kMaxPrefixBytes = 253;
 using Op = Requirement::Op;
-
-bool alphanumeric(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-bool qualified(std::string_view text) {  // a label's value, or the name of its key
-  return !text.empty() && text.size() <= kMaxNameBytes && alphanumeric(text.front()) &&
-         alphanumeric(text.back()) && std::ranges::all_of(text, [](char c) {
-           return alphanumeric(c) || c == '-' || c == '_' || c == '.';
-         });
-}
-
-bool label_key(std::string_view text) {
-  const size_t slash = text.find('/');
-  if (slash == std::string_view::npos) return qualified(text);
-  const auto prefix = text.substr(0, slash);
-  return !prefix.empty() && prefix.size() <= kMaxPrefixBytes &&
-         std::ranges::all_of(prefix, [](char c) { return alphanumeric(c) || c == '-' || c == '.'; }) &&
-         qualified(text.substr(slash + 1));
-}
 
 std::unexpected<Error> refuse(std::string message) {
   return fail(Code::kBadRequest, "BadRequest", std::move(message));
@@ -72,7 +51,8 @@ class LabelReader {
       skip();
     }
     out.key = word();
-    if (!label_key(out.key)) return refuse(fmt::format("labelSelector: \"{}\" is not a label key.", out.key));
+    if (!is_metadata_key(out.key))
+      return refuse(fmt::format("labelSelector: \"{}\" is not a label key.", out.key));
     skip();
     if (out.op == Op::kNotExists || text_.empty() || text_.front() == ',') return out;
     const bool unequal = take("!=");
@@ -87,7 +67,7 @@ class LabelReader {
       if (!set(out.values)) return bad();
     }
     for (const auto& value : out.values)
-      if (!value.empty() && !qualified(value))
+      if (!value.empty() && !is_qualified_name(value))
         return refuse(fmt::format("labelSelector: \"{}\" is not a label value.", value));
     return out;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "libs/base/names.hpp"
 #include "libs/config/config.hpp"
 #include "services/lifecycle/adapters/api.hpp"
 #include "services/lifecycle/adapters/audit.hpp"
@@ -130,7 +131,7 @@ std::string read_object(Faults& faults, const json::object& root, std::string_vi
     faults.add("metadata.name", "FieldValueRequired", "Name it.");
     return "";
   }
-  if (!dns_label(*name))
+  if (!is_dns_label(*name))
     faults.add(
         "metadata.name", "FieldValueInvalid",
         "A name has 1 to 63 lowercase letters, digits and hyphens, and begins and ends with a letter or "

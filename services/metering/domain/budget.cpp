@@ -68,11 +68,17 @@ void on(State& state, const BudgetSet& e) {
   auto place = std::ranges::lower_bound(state.budgets, e.name, {}, &Budget::name);
   const bool fresh = place == state.budgets.end() || place->name != e.name;
   if (fresh)
-    place = state.budgets.insert(
-        place,
-        {.name = e.name, .uid = e.uid, .spec = e.spec, .created_at = e.at, .cover = {}, .exhausted_s = {}});
+    place = state.budgets.insert(place, {.name = e.name,
+                                         .uid = e.uid,
+                                         .spec = {},
+                                         .metadata = {},
+                                         .created_at = e.at,
+                                         .cover = {},
+                                         .exhausted_s = {}});
   Budget& budget = *place;
   const bool same_limit = !fresh && budget.spec.limit == e.spec.limit && budget.spec.period == e.spec.period;
+  budget.metadata = e.metadata;
+  if (!fresh && budget.spec == e.spec) return;
   budget.spec = e.spec;
   ++budget.generation;
   state.since_s = std::max(state.since_s, at_s);

@@ -10,6 +10,7 @@
 // there; what is closed late counts only with its seconds of the present month.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +36,14 @@ struct Spec {
   bool operator==(const Spec&) const = default;
 };
 
+// What people note on a Budget. It counts for nothing here, and every start's decision carries it along.
+struct Metadata {
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+  bool operator==(const Metadata&) const = default;
+};
+inline constexpr size_t kMaxMetadataBytes = 4096;  // keys and values of both
+
 // ---- events
 
 struct BudgetSet {  // made or changed
@@ -45,6 +54,7 @@ struct BudgetSet {  // made or changed
   Spec spec;
   std::string author;
   Instant at;
+  Metadata metadata;
   bool operator==(const BudgetSet&) const = default;
 };
 
@@ -186,6 +196,7 @@ struct Budget {
   std::string name;
   std::string uid;
   Spec spec;
+  Metadata metadata;
   Instant created_at;
   int64_t generation = 0;  // counts changes of the spec
   // What may be charged at most: the limit, or what was spent already when the limit was set below that.

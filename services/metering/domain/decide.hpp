@@ -105,6 +105,7 @@ struct PutBudget {
   // As the caller knows it; what is absent is not checked.
   std::optional<int64_t> expected_generation = std::nullopt;
   std::string expected_uid = "";
+  budget::Metadata metadata = {};  // of one that exists, no difference when it is made again
 };
 struct DeleteBudget {
   OrgId org;

@@ -31,7 +31,9 @@ Result<void> on(Draft& draft, const PutBudget& command, const Context& context) 
   if (other)
     return fail(Code::kConflict, "Conflict",
                 "Budget \"" + command.name + "\" was changed meanwhile; read it, and change it again.");
-  if (existing != nullptr && existing->spec == command.spec) return {};
+  const bool same_metadata =
+      existing != nullptr && (command.create || existing->metadata == command.metadata);
+  if (existing != nullptr && existing->spec == command.spec && same_metadata) return {};
   if (existing != nullptr && command.create)
     return fail(Code::kConflict, "AlreadyExists",
                 "Budget \"" + command.name + "\" exists with another spec; change it with PUT or PATCH.");
@@ -43,7 +45,7 @@ Result<void> on(Draft& draft, const PutBudget& command, const Context& context) 
   const MoneySecond now_s = to_money_second(context.now);
   settle(draft, owner, now_s, Reach::kBefore, context.brake);
   draft.emit(budget::BudgetSet{command.org, command.project, command.name, command.uid, command.spec,
-                               command.author, context.now});
+                               command.author, context.now, command.metadata});
   tell_change(draft, owner, command.name, now_s);
   settle(draft, owner, now_s, Reach::kDue, context.brake);  // lowered below what is spent: it ends here
   tell_funds(draft, owner, context);

@@ -60,6 +60,8 @@ Encoded to_proto(const budget::BudgetSet& e) {
   for (const int percent : e.spec.thresholds) m.add_thresholds_percent(percent);
   m.set_author(e.author);
   m.set_at_us(to_micros(e.at));
+  m.mutable_labels()->insert(e.metadata.labels.begin(), e.metadata.labels.end());
+  m.mutable_annotations()->insert(e.metadata.annotations.begin(), e.metadata.annotations.end());
   return encoded(m);
 }
 
@@ -188,6 +190,7 @@ budget::Event from_proto(const pb::BudgetSet& m, FieldReader& in) {
             {m.thresholds_percent().begin(), m.thresholds_percent().end()}};
   e.author = m.author();
   e.at = from_micros(m.at_us());
+  e.metadata = {{m.labels().begin(), m.labels().end()}, {m.annotations().begin(), m.annotations().end()}};
   return e;
 }
 

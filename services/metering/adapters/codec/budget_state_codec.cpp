@@ -24,6 +24,8 @@ void put(const budget::Budget& from, pb::BudgetItem* to) {
   to->set_limit_usd(from.spec.limit.to_decimal());
   to->set_period(std::string(budget::to_string(from.spec.period)));
   for (const int percent : from.spec.thresholds) to->add_thresholds_percent(percent);
+  to->mutable_labels()->insert(from.metadata.labels.begin(), from.metadata.labels.end());
+  to->mutable_annotations()->insert(from.metadata.annotations.begin(), from.metadata.annotations.end());
   to->set_created_at_us(to_micros(from.created_at));
   to->set_generation(from.generation);
   to->set_cover_usd(from.cover.to_decimal());
@@ -37,6 +39,8 @@ budget::Budget budget_of(const pb::BudgetItem& from, FieldReader& in) {
                     .spec = {in.money(from.limit_usd()),
                              in.period(from.period()),
                              {from.thresholds_percent().begin(), from.thresholds_percent().end()}},
+                    .metadata = {{from.labels().begin(), from.labels().end()},
+                                 {from.annotations().begin(), from.annotations().end()}},
                     .created_at = from_micros(from.created_at_us()),
                     .generation = from.generation(),
                     .cover = in.money(from.cover_usd()),

@@ -46,7 +46,10 @@ Result<Asked> asked(const BudgetDeps& deps, const http::Request& request) {
 std::string body_of(const BudgetChanges& found) {
   json::array changes;
   for (const auto& change : found.changes)
-    changes.push_back({{"position", change.position}, {"type", change.type}, {"object", change.object}});
+    changes.push_back({{"position", change.position},
+                       {"type", change.type},
+                       {"object", change.object},
+                       {"was", change.was}});
   return json::serialize(json::object{
       {"changes", std::move(changes)}, {"last", found.last}, {"floor", found.floor}, {"more", found.more}});
 }

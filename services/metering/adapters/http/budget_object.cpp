@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "libs/base/names.hpp"
+
 namespace nodus::metering {
 
 namespace json = boost::json;
 
 namespace {
-
-constexpr size_t kMaxName = 63;
 
 class Faults {
  public:
@@ -41,12 +41,6 @@ class Faults {
  private:
   Error error_{Code::kInvalid, "Invalid", "The Budget has faults.", {}, {}, {}};
 };
-
-bool is_name(const std::string& text) {
-  const auto fine = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
-  return !text.empty() && text.size() <= kMaxName && text.front() != '-' && text.back() != '-' &&
-         std::ranges::all_of(text, fine);
-}
 
 void read_limit(Faults& faults, const json::object& spec, budget::Spec& out) {
   const std::string path = "spec.limitUSD";
@@ -100,6 +94,43 @@ void read_spec(Faults& faults, const json::object& object, budget::Spec& out) {
     faults.value("spec.period", "A period is Monthly (calendar months, UTC) or Total.");
 }
 
+std::map<std::string, std::string> read_strings(Faults& faults, const json::object& metadata,
+                                                std::string_view name) {
+  std::map<std::string, std::string> out;
+  const std::string path = "metadata." + std::string(name);
+  const auto* given = faults.object(metadata, name, path);
+  if (given == nullptr) return out;
+  for (const auto& [key, value] : *given) {
+    const std::string field = path + "." + std::string(key).substr(0, 128);
+    if (!value.is_string()) {
+      faults.add(field, "FieldTypeInvalid", "A string goes here.");
+    } else if (!is_metadata_key(key)) {
+      faults.value(
+          field, "A key has at most 63 letters, digits, '-', '_' and '.', after a DNS name and '/' or not.");
+    } else if (name == "labels" && !value.get_string().empty() && !is_qualified_name(value.get_string())) {
+      faults.value(field,
+                   "A label's value has at most 63 letters, digits, '-', '_' and '.', and begins and ends "
+                   "with a letter or digit; or it is empty.");
+    } else {
+      out.emplace(key, value.get_string());
+    }
+  }
+  return out;
+}
+
+size_t bytes_of(const budget::Metadata& metadata) {
+  size_t bytes = 0;
+  for (const auto* strings : {&metadata.labels, &metadata.annotations})
+    for (const auto& [key, value] : *strings) bytes += key.size() + value.size();
+  return bytes;
+}
+
+json::object to_json(const std::map<std::string, std::string>& strings) {
+  json::object out;
+  for (const auto& [key, value] : strings) out.emplace(key, value);
+  return out;
+}
+
 void read_metadata(Faults& faults, const json::object& object, const ProjectId& project,
                    BudgetManifest& out) {
   const auto* metadata = faults.object(object, "metadata", "metadata");
@@ -108,18 +139,17 @@ void read_metadata(Faults& faults, const json::object& object, const ProjectId& 
   faults.only(meta, "metadata.",
               {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
                "annotations", "labels", "managedFields"});
-  for (const char* unkept : {"labels", "annotations"}) {
-    const auto* given = meta.if_contains(unkept);
-    if (given != nullptr && given->is_object() && !given->get_object().empty())
-      faults.value(std::string("metadata.") + unkept, "A Budget keeps none; leave them out.");
-  }
+  out.metadata = {read_strings(faults, meta, "labels"), read_strings(faults, meta, "annotations")};
+  if (bytes_of(out.metadata) > budget::kMaxMetadataBytes)
+    faults.value("metadata", "Labels and annotations of a Budget have at most " +
+                                 std::to_string(budget::kMaxMetadataBytes) + " bytes together.");
   out.name = faults.text(meta, "name", "metadata.name");
   out.uid = faults.text(meta, "uid", "metadata.uid");
   out.resource_version = faults.text(meta, "resourceVersion", "metadata.resourceVersion");
   const auto space = faults.text(meta, "namespace", "metadata.namespace");
   if (!space.empty() && space != project_name(project))
     faults.value("metadata.namespace", "It is not the project of the path.");
-  if (!is_name(out.name))
+  if (!is_dns_label(out.name))
     faults.value("metadata.name", "A name has 1 to 63 lower-case letters, digits and inner hyphens.");
 }
 
@@ -184,6 +214,8 @@ json::object to_json(const budget::State& state, const budget::Budget& budget, I
                         {"uid", budget.uid},
                         {"generation", budget.generation},
                         {"creationTimestamp", to_rfc3339(budget.created_at)}};
+  if (!budget.metadata.labels.empty()) metadata["labels"] = to_json(budget.metadata.labels);
+  if (!budget.metadata.annotations.empty()) metadata["annotations"] = to_json(budget.metadata.annotations);
   if (version > 0) metadata["resourceVersion"] = std::to_string(version);
   return {{"apiVersion", "nodus.dev/v1"},
           {"kind", "Budget"},

@@ -18,6 +18,7 @@ struct BudgetManifest {
   std::string uid;               // empty: not checked
   std::string resource_version;  // empty: not checked
   budget::Spec spec;
+  budget::Metadata metadata;
 };
 
 // Errors: BadRequest (not such an object), Invalid, with every fault and its field. A status is taken and

@@ -144,10 +144,11 @@ Result<http::Response> put(const Call& call, const json::value& object, bool cre
     if (!version) return std::unexpected(version.error());
     expected = {manifest->name, manifest->uid, *version};
   }
-  const auto done = apply(call,
-                          PutBudget{call.caller.org, call.caller.project, manifest->name, random_uuid(),
-                                    manifest->spec, "key/" + call.caller.key_id, create, std::nullopt, ""},
-                          std::move(expected));
+  const auto done =
+      apply(call,
+            PutBudget{call.caller.org, call.caller.project, manifest->name, random_uuid(), manifest->spec,
+                      "key/" + call.caller.key_id, create, std::nullopt, "", manifest->metadata},
+            std::move(expected));
   if (!done) return std::unexpected(done.error());
   if (call.request.query_value("dryRun")) {  // as it would be
     const auto seen = read(call);
@@ -158,6 +159,7 @@ Result<http::Response> put(const Call& call, const json::value& object, bool cre
     if (budget.spec != manifest->spec || existing == nullptr) ++budget.generation;
     budget.name = manifest->name;
     budget.spec = manifest->spec;
+    if (existing == nullptr || !create) budget.metadata = manifest->metadata;
     return http::json(create && *done == "done" ? 201 : 200,
                       json::serialize(to_json(seen->state, budget, call.now)));
   }

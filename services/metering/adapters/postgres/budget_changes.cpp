@@ -10,20 +10,20 @@ namespace nodus::metering {
 namespace {
 
 bool reads_the_same(const budget::Budget& one, const budget::Budget& other) {
-  return one.spec == other.spec && one.generation == other.generation && one.reached == other.reached &&
-         one.exhausted_s == other.exhausted_s;
+  return one.spec == other.spec && one.metadata == other.metadata && one.generation == other.generation &&
+         one.reached == other.reached && one.exhausted_s == other.exhausted_s;
 }
 
 // In one statement: the row, the Budget's version and the project's.
 void write(pqxx::work& tx, const BudgetChangeNote& note) {
   tx.exec_params(
-      "WITH made AS (INSERT INTO budget_changes (project, name, type, object, at_us)"
-      " VALUES ($1, $2, $3, $4, $5) RETURNING position),"
+      "WITH made AS (INSERT INTO budget_changes (project, name, type, object, was, at_us)"
+      " VALUES ($1, $2, $3, $4, nullif($5, ''), $6) RETURNING position),"
       " feed AS (INSERT INTO budget_feeds (project, last) SELECT $1, position FROM made"
       " ON CONFLICT (project) DO UPDATE SET last = excluded.last)"
       " INSERT INTO budget_versions (project, name, position) SELECT $1, $2, position FROM made"
       " ON CONFLICT (project, name) DO UPDATE SET position = excluded.position",
-      note.project.str(), note.name, note.type, note.object, to_micros(note.at));
+      note.project.str(), note.name, note.type, note.object, note.was, to_micros(note.at));
   if (note.type == "DELETED")
     tx.exec_params("DELETE FROM budget_versions WHERE project = $1 AND name = $2", note.project.str(),
                    note.name);
@@ -44,9 +44,10 @@ void drop_old(pqxx::work& tx, const std::string& project, Instant now) {
 std::vector<BudgetChangeNote> budget_changes(const budget::State& before, const budget::State& after,
                                              Instant now) {
   std::vector<BudgetChangeNote> out;
-  const auto note = [&](const char* type, const budget::State& state, const budget::Budget& budget) {
-    out.push_back(
-        {state.project, budget.name, type, boost::json::serialize(to_json(state, budget, now)), now});
+  const auto note = [&](const char* type, const budget::State& state, const budget::Budget& budget,
+                        std::string was = "") {
+    out.push_back({state.project, budget.name, type, boost::json::serialize(to_json(state, budget, now)),
+                   std::move(was), now});
   };
   for (const auto& was : before.budgets) {
     const auto* is = budget::find(after, was.name);
@@ -57,7 +58,8 @@ std::vector<BudgetChangeNote> budget_changes(const budget::State& before, const 
     if (was == nullptr || was->uid != is.uid)
       note("ADDED", after, is);
     else if (!reads_the_same(*was, is))
-      note("MODIFIED", after, is);
+      note("MODIFIED", after, is,
+           was->metadata == is.metadata ? "" : boost::json::serialize(to_json(before, *was, now)));
   }
   return out;
 }
@@ -103,7 +105,7 @@ Result<BudgetChanges> read_budget_changes(pqxx::work& tx, const ProjectId& proje
                                           int limit) {
   // One statement: the rows and where they end are of one moment.
   const auto rows = tx.exec_params(
-      "SELECT coalesce(f.last, 1), coalesce(f.floor, 1), c.position, c.type, c.object"
+      "SELECT coalesce(f.last, 1), coalesce(f.floor, 1), c.position, c.type, c.object, coalesce(c.was, '')"
       " FROM (VALUES (1)) one LEFT JOIN budget_feeds f ON f.project = $1"
       " LEFT JOIN LATERAL (SELECT * FROM budget_changes WHERE project = $1 AND position > $2"
       " ORDER BY position LIMIT $3) c ON true ORDER BY c.position",
@@ -116,7 +118,8 @@ Result<BudgetChanges> read_budget_changes(pqxx::work& tx, const ProjectId& proje
     const auto position = row[2].as<int64_t>();
     auto object = boost::json::parse(row[4].as<std::string>()).as_object();
     object["metadata"].as_object()["resourceVersion"] = std::to_string(position);
-    out.changes.push_back({position, row[3].as<std::string>(), boost::json::serialize(object)});
+    out.changes.push_back(
+        {position, row[3].as<std::string>(), boost::json::serialize(object), row[5].as<std::string>()});
   }
   out.more = static_cast<int>(out.changes.size()) == limit;
   if (out.more) out.last = out.changes.back().position;

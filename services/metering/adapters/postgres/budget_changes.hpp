@@ -22,6 +22,7 @@ struct BudgetChangeNote {
   std::string name;
   std::string type;    // ADDED | MODIFIED | DELETED
   std::string object;  // JSON without its resourceVersion
+  std::string was;     // the same before the change, if a selector could tell them apart; else empty
   Instant at;
 };
 
@@ -44,6 +45,7 @@ struct BudgetChange {
   int64_t position = 0;
   std::string type;
   std::string object;
+  std::string was;  // empty: to a selector it was what it is
 };
 struct BudgetChanges {
   std::vector<BudgetChange> changes;  // ascending
