@@ -6,7 +6,7 @@
 cold start   POST of a Sandbox until its phase is Running (image cached)  ÷  `runsc run` of the same bundle until its
              helper listens
 wake         `nodus exec` in a stopped Sandbox until its first byte    ÷  untar of the same /workspace, then `runsc run`
-exec         `nodus exec sb/x -- echo hi` from process start to exit      ÷  `runsc exec` of the same echo
+exec         `nodus exec sb/x -- echo hi` from process start to exit      ÷  `runsc exec` of the same echo, in its environment
 exec (API)   one POST over a kept connection, to the final frame          ÷  the same `runsc exec`
 a commit     of one small row beside them: what a durable start costs here at the least
 
@@ -208,8 +208,10 @@ def main():
         sleeper = Sleeper(stack, bare.work)
         wake, untar = [], []
         cold, plain, ours, theirs, calls, commits = [], [], [], [], [], []
-        execute = [runsc, *runtime_flags(stack.node_state() / "runsc"), "exec", "--user", "1000:1000", bare.slot_id,
-                   "/bin/echo", "hi"]
+        # The same echo: LANG alone, which the image sets, makes it read a dozen files more.
+        variables = stack.nodus("exec", "sb/warm", "--", "env").out.split()
+        execute = [runsc, *runtime_flags(stack.node_state() / "runsc"), "exec", "--user", "1000:1000", "--cwd", "/workspace",
+                   *(part for one in variables for part in ("--env", one)), bare.slot_id, "/bin/echo", "hi"]
         for number in range(ROUNDS):
             plain.append(bare.round(number))
             cold.append(cold_start(stack, number))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 PICO = 10**12
 DAY = 86_400
-PRICE = Fraction(8, PICO)  # a vCPU-second; nothing else costs anything
+PRICE = Fraction(8, PICO)  # a vCPU-second, and a GiB-second of storage; nothing else costs anything
 
 
 def second(us):
@@ -48,10 +48,21 @@ def same(what, got, expected):
         sys.exit(1)
 
 
+def rate_of(quantity):
+    return Fraction(floor(quantity * PRICE * Fraction(9, 8) * PICO + Fraction(1, 2)), PICO)
+
+
+def days_of(a, b):
+    """[a, b) cut at midnights."""
+    cuts = [a, *range(a // DAY * DAY + DAY, b, DAY), b]
+    return zip(cuts, cuts[1:]) if a < b else ()
+
+
 class Start:
     def __init__(self, fact):
         self.__dict__.update(fact)
-        self.rate = Fraction(floor(Fraction(self.cpuMilli, 1000) * PRICE * Fraction(9, 8) * PICO + Fraction(1, 2)), PICO)
+        self.rate = rate_of(Fraction(self.cpuMilli, 1000))
+        self.storage_rate = rate_of(Fraction(self.saved, 2**30))
 
     def released_by(self, closings):
         return 0 <= self.heard <= closings
@@ -65,13 +76,20 @@ class Start:
         run = min(max(second(self.started), begin), stop)
         paid = begin + floor(Fraction(self.cap) / self.rate) if self.cap else end
         for kind, a, b in (("Starting", begin, run), ("Running", run, stop), ("Stopping", stop, end)):
-            cuts = sorted({a, b, *(c for c in [paid] if a < c < b), *range(a // DAY * DAY + DAY, b, DAY)}) if a < b else []
-            for x, y in zip(cuts, cuts[1:]):
-                yield kind, x, y, "Charged" if y <= paid else "MaxCostReached"
+            cut = min(max(paid, a), b)
+            yield from ((kind, x, y, "Charged") for x, y in days_of(a, cut))
+            yield from ((kind, x, y, "MaxCostReached") for x, y in days_of(cut, b))
+        if known and self.saved >= 0:  # no cap counts for what is stored
+            gone = 0 <= self.dropHeard <= closings
+            yield from (("Storage", x, y, "Charged") for x, y in days_of(end, max(end, second(self.dropped) if gone else at)))
+
+    def is_open(self, kind):
+        return (self.dropHeard if kind == "Storage" else self.heard) < 0
 
 
-def amount(start, a, b, reason):
-    return start.rate * (b - a) if reason == "Charged" else Fraction(0)
+def amount(start, kind, a, b, reason):
+    rate = start.storage_rate if kind == "Storage" else start.rate
+    return rate * (b - a) if reason == "Charged" else Fraction(0)
 
 
 def check_bills(starts, bills):
@@ -90,7 +108,7 @@ def check_bills(starts, bills):
                 a, b = max(a, low), min(b, high)
                 if a >= b:
                     continue
-                cost = amount(s, a, b, reason)
+                cost = amount(s, kind, a, b, reason)
                 total += cost
                 lines.append((s.uid, kind, a, b, reason, cost))
                 key = {"project": s.project.split("/")[1], "sandbox": s.uid, "day": a // DAY, "reason": reason,
@@ -98,7 +116,7 @@ def check_bills(starts, bills):
                 group = groups[key]
                 group[0 if reason == "Charged" else 1] += b - a
                 group[2] += cost
-                group[3] += cost if s.heard < 0 else 0
+                group[3] += cost if s.is_open(kind) else 0
         same(f"total of {query}", exact(answer["total"]), total)
         if query["by"] == "line":
             same(f"lines of {query}", sorted((x["sandboxUid"], x["kind"], instant(x["from"]), instant(x["to"]), x["reason"],
@@ -123,7 +141,7 @@ def known_after(starts, closing, invoice):
             if b <= end:
                 entry = sums[month_of(a), s.project.split("/")[1], kind, reason]
                 entry[0] += b - a
-                entry[1] += amount(s, a, b, reason)
+                entry[1] += amount(s, kind, a, b, reason)
     return sums
 
 
@@ -172,9 +190,12 @@ ALLOWED = {
                         "Developer Tools", "Multicloud", "Identity", "Integration", "Internet of Things",
                         "Management and Governance", "Media", "Migration", "Mobile", "Networking", "Security", "Storage",
                         "Web", "Other"},
-    "ServiceSubcategory": {"Containers", "End User Computing", "Quantum Compute", "Serverless Compute", "Virtual Machines",
-                           "Other (Compute)"},  # those of Compute
     "BillingCurrency": {"USD"},
+}
+SUBCATEGORIES = {
+    "Compute": {"Containers", "End User Computing", "Quantum Compute", "Serverless Compute", "Virtual Machines",
+                "Other (Compute)"},
+    "Storage": {"Backup Storage", "Block Storage", "File Storage", "Object Storage", "Storage Platforms", "Other (Storage)"},
 }
 
 
@@ -183,6 +204,8 @@ def check_row(row):
         assert row[column] != "", f"{column} is null"
     for column, values in ALLOWED.items():
         assert row[column] in values, f"{column} {row[column]!r}"
+    assert row["ServiceSubcategory"] in SUBCATEGORIES[row["ServiceCategory"]], row["ServiceSubcategory"]
+    assert (row["ServiceCategory"] == "Storage") == (row["x_LineKind"] == "Storage")
     for column in DECIMALS:
         if row[column]:
             exact(row[column])
@@ -258,7 +281,10 @@ def main():
     check_invoices(starts, invoices)
     for month, invoice in zip(("2027-01", "2027-02", "2027-03"), [*invoices, None]):
         check_focus(starts, folder, month, invoice)
-    print(f"{len(starts)} starts, {len(bills)} bills, {len(invoices)} invoices: no difference")
+    stored = Counter(x["type"] for invoice in invoices for x in invoice["lines"] if x["kind"] == "Storage")
+    assert stored["Usage"], "some storage is invoiced"
+    print(f"{len(starts)} starts, {len(bills)} bills, {len(invoices)} invoices, {stored['Correction']} corrections of storage: "
+          "no difference")
 
 
 main()

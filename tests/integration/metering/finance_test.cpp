@@ -30,7 +30,10 @@ struct Fact {
   int64_t cpu_milli = 1'000;
   std::string cap;
   int64_t reserved = 0, started = 0, stopping = 0, released = 0;  // µs after kT0
-  int heard = -1;  // how many months were closed when the release was heard; -1: never
+  int heard = -1;       // how many months were closed when the release was heard; -1: never
+  int64_t saved = -1;   // bytes that are stored from then on; -1: nothing
+  int64_t dropped = 0;  // µs after kT0: the Sandbox was deleted
+  int drop_heard = -1;
 };
 
 class Finance : public ::testing::Test {
@@ -85,8 +88,19 @@ class Finance : public ::testing::Test {
     times->set_started_at_us(micros(fact.started));
     times->set_stopping_at_us(micros(fact.stopping));
     times->set_released_at_us(micros(fact.released));
+    if (pick(4) > 0) {
+      fact.saved = pick(2) == 0 ? pick(5) * (1LL << 30) : static_cast<int64_t>(random_());
+      message.mutable_restore_point()->set_size_bytes(fact.saved);
+    }
     publish(message);
     fact.heard = closed;
+  }
+  void drop(Fact& fact, int64_t now, int closed) {
+    auto message = about<pb::RestorePointReleased>(fact);
+    fact.dropped = fact.released + (now * 1'000'000 - fact.released) / 100 * pick(101);
+    message.set_at_us(micros(fact.dropped));
+    publish(message);
+    fact.drop_heard = closed;
   }
   // From `now` on, in seconds after kT0: some begin, some end, some are said to have ended long ago.
   void live(int64_t now, int64_t until, int closed) {
@@ -103,6 +117,7 @@ class Finance : public ::testing::Test {
       begin(fact);
       facts_.push_back(fact);
       auto& some = facts_[static_cast<size_t>(pick(static_cast<int>(facts_.size())))];
+      if (some.saved >= 0 && some.drop_heard < 0 && pick(2) == 0) drop(some, now, closed);
       if (some.heard >= 0 || pick(2) == 0) continue;
       some.released = some.started + (now * 1'000'000 - some.started) / 100 * pick(101);
       if (some.released <= some.started) some.released = some.started + 1;
@@ -146,13 +161,21 @@ class Finance : public ::testing::Test {
                        {"started", micros(f.started)},
                        {"stopping", f.heard < 0 ? 0 : micros(f.stopping)},
                        {"released", f.heard < 0 ? 0 : micros(f.released)},
-                       {"heard", f.heard}});
+                       {"heard", f.heard},
+                       {"saved", f.saved},
+                       {"dropped", f.drop_heard < 0 ? 0 : micros(f.dropped)},
+                       {"dropHeard", f.drop_heard}});
     }
     write("facts.json", json::serialize(facts));
   }
 
+  static unsigned seed() {  // of the one history of a usual run, or of another that is looked for
+    const char* given = std::getenv("NODUS_SEED");
+    return given != nullptr ? static_cast<unsigned>(std::stoul(given)) : 1'234;
+  }
+
   World world_;
-  std::mt19937 random_{1'234};
+  std::mt19937 random_{seed()};
   std::vector<Fact> facts_;
   const std::filesystem::path directory_ =
       std::filesystem::path(testing::TempDir()) / ("nodus-finance-" + std::to_string(::getpid()));
