@@ -1,5 +1,6 @@
 #include "services/metering/app/calendar.hpp"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <charconv>
@@ -68,8 +69,8 @@ std::optional<Month> parse_month(std::string_view text) {
 
 std::string day_text(int64_t day) {
   const auto date = date_of(day);
-  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
-                     static_cast<unsigned>(date.day()));
+  return fmt::format(FMT_COMPILE("{:04}-{:02}-{:02}"), static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
 }
 
 std::optional<int64_t> parse_day(std::string_view text) {

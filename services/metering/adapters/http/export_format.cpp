@@ -1,5 +1,6 @@
 #include "services/metering/adapters/http/export_format.hpp"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -82,7 +83,7 @@ class Line {
   Line& raw(int64_t value) { return raw(fmt::format_int(value).c_str()); }
   Line& instant(MoneySecond at) {
     const int64_t in_day = at % kDaySeconds;
-    return raw(fmt::format("{}T{:02}:{:02}:{:02}Z", day_text(at / kDaySeconds), in_day / 3'600,
+    return raw(fmt::format(FMT_COMPILE("{}T{:02}:{:02}:{:02}Z"), day_text(at / kDaySeconds), in_day / 3'600,
                            in_day / 60 % 60, in_day % 60));
   }
   Line& none() { return raw(""); }

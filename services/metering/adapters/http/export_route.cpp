@@ -32,14 +32,8 @@ Result<ExportQuery> query_of(const BillDeps& deps, const http::Request& request)
   return query;
 }
 
-awaitable<void> export_month(const BillDeps& deps, http::Exchange& exchange) {
-  const auto query = query_of(deps, exchange.request());
-  if (!query) {
-    co_await exchange.respond(http::status(query.error()));
-    co_return;
-  }
-  ExportReader reader(deps.pool, query->org, query->month, deps.clock.now());
-  ExportOf of{query->org, query->month, deps.issuer, ""};
+awaitable<void> send_pages(const ExportQuery& query, ExportOf of, ExportReader& reader,
+                           http::Exchange& exchange) {
   Result<std::string> page = fail(Code::kInternal, "InternalError", "The page was not read.");
   bool more = true;
   const auto read = [&] {
@@ -51,7 +45,7 @@ awaitable<void> export_month(const BillDeps& deps, http::Exchange& exchange) {
     of.invoice = reader.invoice();
     more = !rows->empty();
     std::string text;
-    for (const auto& row : *rows) add_row(query->format, of, row, text);
+    for (const auto& row : *rows) add_row(query.format, of, row, text);
     page = std::move(text);
   };
   // The first page comes before the answer begins, so that a fault is told as one; later, the body is cut
@@ -66,16 +60,27 @@ awaitable<void> export_month(const BillDeps& deps, http::Exchange& exchange) {
     if (!begun) {
       http::Headers headers;
       headers.set("Content-Type", "text/csv; charset=utf-8");
-      headers.set("Content-Disposition", fmt::format("attachment; filename=\"{}-{}.csv\"", query->org.str(),
-                                                     to_string(query->month)));
+      headers.set("Content-Disposition",
+                  fmt::format("attachment; filename=\"{}-{}.csv\"", query.org.str(), to_string(query.month)));
       headers.set("X-Content-Type-Options", "nosniff");
       if (!co_await exchange.begin(200, std::move(headers))) co_return;
       begun = true;
-      *page = export_head(query->format) + *page;
+      *page = export_head(query.format) + *page;
     }
     if (!page->empty() && !co_await exchange.write(*page)) co_return;
   }
   co_await exchange.finish();
+}
+
+awaitable<void> export_month(const BillDeps& deps, http::Exchange& exchange) {
+  const auto query = query_of(deps, exchange.request());
+  if (!query) {
+    co_await exchange.respond(http::status(query.error()));
+    co_return;
+  }
+  ExportReader reader(deps.pool, query->org, query->month, deps.clock.now());
+  co_await send_pages(*query, {query->org, query->month, deps.issuer, ""}, reader, exchange);
+  (void)co_await exchange.run_blocking([&] { reader.wait(); });
 }
 
 }  // namespace

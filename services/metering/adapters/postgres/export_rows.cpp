@@ -137,7 +137,7 @@ Result<std::vector<ExportRow>> ExportReader::read(pqxx::work& tx) {
   return rows;
 }
 
-Result<std::vector<ExportRow>> ExportReader::next() {
+ExportReader::Page ExportReader::fetch() {
   while (part_ != Part::kDone) {
     auto rows = pool_.with_tx([&](pqxx::work& tx) {
       if (!looked_) look(tx);
@@ -151,6 +151,16 @@ Result<std::vector<ExportRow>> ExportReader::next() {
     if (!rows->empty()) return rows;
   }
   return std::vector<ExportRow>();
+}
+
+void ExportReader::wait() const {
+  if (ahead_.valid()) ahead_.wait();
+}
+
+Result<std::vector<ExportRow>> ExportReader::next() {
+  auto page = ahead_.valid() ? ahead_.get() : fetch();
+  if (page && !page->empty()) ahead_ = std::async(std::launch::async, [this] { return fetch(); });
+  return page;
 }
 
 }  // namespace nodus::metering

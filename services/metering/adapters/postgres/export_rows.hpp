@@ -2,6 +2,7 @@
 // each page a short transaction. The amounts add up to the invoice's total.
 #pragma once
 
+#include <future>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ struct ExportRow {
   std::string disk_bytes;
 };
 
+// Reads the page after the one that it gave meanwhile: while one is written out, the database makes the next.
 class ExportReader {
  public:
   ExportReader(pg::Pool& pool, OrgId org, Month month, Instant now, int page_rows = 2'000)
@@ -46,11 +48,14 @@ class ExportReader {
 
   // The next rows; none: that was all. A start that closes meanwhile comes once.
   Result<std::vector<ExportRow>> next();
+  void wait() const;  // for the read that is under way; so does the end, which may not block everywhere
   // Of the month's invoice, known after the first next(); empty: not invoiced (yet).
   const std::string& invoice() const { return invoice_; }
 
  private:
   enum class Part { kLines, kLate, kTakenBack, kRounding, kDone };
+  using Page = Result<std::vector<ExportRow>>;
+  Page fetch();
   Result<std::vector<ExportRow>> read(pqxx::work& tx);
   void look(pqxx::work& tx);
   std::string source(pqxx::work& tx) const;
@@ -65,6 +70,8 @@ class ExportReader {
   std::string invoice_;
   Part part_ = Part::kLines;
   std::string after_;  // the place of the last row, as SQL
+  std::future<Page>
+      ahead_;  // of a thread that has all of the above but invoice_ to itself; the end waits for it
 };
 
 }  // namespace nodus::metering
