@@ -3,8 +3,10 @@ import hashlib
 import hmac
 import json
 import os
+import socket
 import subprocess
 import time
+import urllib.parse
 
 import pytest
 
@@ -63,6 +65,16 @@ def test_a_payment_is_credited_once_and_only_when_it_is_genuine(money):
     assert balance(money) == "125.000000000000"
     status, _, body = money.call("GET", "/apis/nodus.dev/v1/organizations/dev/credits")
     assert status == 200 and [c["id"] for c in body["items"]] == ["dev-grant", "stripe/pi_1"]
+
+
+def test_a_payment_that_arrives_slowly_is_answered(money):
+    """It has no key, so it is not cut when keys are looked at, about once a second."""
+    api = urllib.parse.urlsplit(money.env["NODUS_API"])
+    with socket.create_connection((api.hostname, api.port), timeout=20) as slow:
+        slow.sendall(b"POST /webhooks/stripe HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 100\r\n\r\n" + b"x" * 50)
+        time.sleep(2.5)
+        slow.sendall(b"x" * 50)
+        assert slow.recv(4096).startswith(b"HTTP/1.1 400 "), "its signature is missing"
 
 
 def test_a_quote_is_what_the_start_then_pays(money):

@@ -14,6 +14,8 @@ namespace {
 constexpr size_t kReportLimit = 64 * 1024;
 constexpr size_t kHeldLimit = 16'384;  // about 8 MiB
 constexpr Millis kLongest{60'000};
+constexpr Millis kGather{
+    5};  // for more that end at once; and whoever reads the output hears of the end first
 constexpr std::string_view kSuffix = ".report";
 }  // namespace
 
@@ -178,6 +180,7 @@ void ReportOutbox::run() {
     // After a failure new reports do not hurry the next try.
     const auto jittered = wait + Millis(failed ? random_below(wait.count() + 1) : 0);
     changed_.wait_for(hold, jittered, [&] { return stopping_ || (nudged_ && !failed); });
+    changed_.wait_for(hold, kGather, [&] { return stopping_; });
   }
 }
 

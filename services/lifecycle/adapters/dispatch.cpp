@@ -259,9 +259,11 @@ awaitable<void> serve_stream(Api& api, const PublicRoute& row, http::Exchange& e
     co_await exchange.respond(http::status(verdict->error()));
     co_return call.conclude();
   }
-  const OpenStreams::Entry open(
-      api.open_streams,
-      api.open_streams.add(exchange.request().headers.get("Authorization").value_or(""), exchange.cutter()));
+  std::optional<OpenStreams::Entry> open;
+  if (row.right != Right::kNobody) {  // what needs no key is not cut when one ends
+    auto key = exchange.request().headers.get("Authorization").value_or("");
+    open.emplace(api.open_streams, api.open_streams.add(std::move(key), exchange.cutter()));
+  }
   std::exception_ptr fault;
   try {
     co_await row.stream(api, call.identity(), exchange);

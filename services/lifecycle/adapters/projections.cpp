@@ -18,11 +18,11 @@ void write_deadlines(pqxx::work& tx, const std::string& stream, const std::vecto
   for (const auto& now : after) {
     bool same = false;
     for (const auto& old : before) same = same || old == now;
-    if (!same)
-      tx.exec_params0(
-          "INSERT INTO deadlines (stream, kind, due_us) VALUES ($1, $2, $3) "
-          "ON CONFLICT (stream, kind) DO UPDATE SET due_us = excluded.due_us",
-          stream, std::string(now.kind), to_micros(now.due));
+    if (same) continue;
+    tx.conn().prepare("deadline_put",
+                      "INSERT INTO deadlines (stream, kind, due_us) VALUES ($1, $2, $3) "
+                      "ON CONFLICT (stream, kind) DO UPDATE SET due_us = excluded.due_us");
+    tx.exec_prepared0("deadline_put", stream, std::string(now.kind), to_micros(now.due));
   }
 }
 
