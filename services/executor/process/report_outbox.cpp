@@ -40,13 +40,13 @@ ReportOutbox::ReportOutbox(OutboxOptions options, Post post, OutputUploader::Pos
 }
 
 ReportOutbox::~ReportOutbox() {
-  uploader_.reset();
   {
     std::lock_guard hold(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  thread_.join();  // it asks the uploader
+  uploader_.reset();
   (void)write_held();
 }
 
