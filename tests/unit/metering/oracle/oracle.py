@@ -12,6 +12,7 @@ import argparse
 import random
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 
 from facts import CAUSES
@@ -34,6 +35,9 @@ def differ(what, facts, wanted, got):
             uid = a.split()[1] if len(a.split()) > 1 else "?"
             print(f"{what}, output {number}:\n  oracle  {a}\n  metering {b}\nfacts of {uid}:")
             print("\n".join(f for f in facts if f" {uid} " in f or f.startswith(("P", "C")))[:4_000])
+            with tempfile.NamedTemporaryFile("w", prefix="oracle-", suffix=".facts", delete=False) as whole:
+                whole.write("\n".join(facts) + "\n")
+            print(f"the whole history: {whole.name}")
             sys.exit(1)
 
 

@@ -156,8 +156,11 @@ class Poor:
     def caps_end(self, at):
         for start in self.live():
             if self.cap_ends(start):
-                start.live, start.capped = False, True
-                self.order(start, "cap", at)
+                self.end_cap(start, at)
+
+    def end_cap(self, start, at):
+        start.live, start.capped = False, True
+        self.order(start, "cap", at)
 
     def budgets_end(self, at, now_s):
         """A Budget that cannot pay the second that begins at `at` ends every line of the project."""
@@ -216,13 +219,21 @@ class Poor:
         start.cap = some if start.cap is not None else max(some, self.totals.get(start.uid, 0) + start.paid)
 
     def judge(self, at, reserve):
-        rate = self.rate()
-        if rate and self.pays(at, rate, reserve + 1) <= reserve:
-            if self.facts[-1][0] not in "STM":  # those change nothing that is paid, and nobody looks
-                self.tell(at)
-                self.caps_end(at)
-            for start in self.live():
+        """Each start by its name: its own cap first, then the balance as those before it have left it."""
+        if not self.short(at, reserve):
+            return
+        looks = self.facts[-1][0] not in "STM"  # those change nothing that is paid, and nobody looks
+        if looks:
+            self.tell(at)
+        for start in self.live():
+            if looks and self.cap_ends(start):
+                self.end_cap(start, at)
+            elif self.short(at, reserve):
                 self.order(start, "balance", at)
+
+    def short(self, at, reserve):
+        rate = self.rate()
+        return rate and self.pays(at, rate, reserve + 1) <= reserve
 
     def pays(self, at, rate, most):
         return self.lots.seconds(at, rate, self.remaining, self.used, self.set_aside(), most)
@@ -315,8 +326,7 @@ class Poor:
         start.stopping = 0
         start.ordered = False
         if start.capped or (start.live and self.cap_ends(start)):
-            start.live, start.capped = False, True
-            self.order(start, "cap", at)
+            self.end_cap(start, at)
         elif not start.live:
             self.order(start, start.why, at)
         else:
