@@ -23,15 +23,46 @@ CLI::App* add_budget(CLI::App& create, BudgetFlags& flags) {
   return budget;
 }
 
+namespace {
+
+const json::value* note_of(const json::object& object, std::string_view key) {
+  const auto* metadata = object.if_contains("metadata");
+  return metadata && metadata->is_object() ? metadata->get_object().if_contains(key) : nullptr;
+}
+
+// What the manifest notes on it and the server did not take: made again, a Budget keeps its own.
+bool has_news(const json::object& manifest, const json::value& kept) {
+  for (const auto* key : {"labels", "annotations"}) {
+    const auto* given = note_of(manifest, key);
+    const auto* there = note_of(kept.as_object(), key);
+    if (given && given->is_object() && *given != (there ? *there : json::value(json::object()))) return true;
+  }
+  return false;
+}
+
+// As the manifest says; labels and annotations that it does not speak of stay.
+Result<JsonAnswer> replace_budget(Api& api, json::object manifest, const std::string& path,
+                                  const std::string& query) {
+  const auto kept = api.json("GET", path);
+  if (!kept) return kept;
+  for (const auto* key : {"labels", "annotations"})
+    if (const auto* there = note_of(kept->body.as_object(), key); there && !note_of(manifest, key))
+      manifest.at("metadata").as_object()[key] = *there;
+  return api.json("PUT", path + query, json::serialize(manifest));
+}
+
+}  // namespace
+
 int send_budget(Api& api, const json::object& manifest, const std::string& output, bool dry_run,
                 bool replace) {
   Console& console = api.console();
   const std::string query = dry_run ? "?dryRun=All" : "";
   const std::string name = text_at(manifest, "metadata.name");
   auto made = api.json("POST", "/budgets" + query, json::serialize(manifest));
-  const bool exists =
-      replace && !made && made.error().code == Code::kConflict && made.error().reason == "AlreadyExists";
-  if (exists) made = api.json("PUT", "/budgets/" + http::escape(name) + query, json::serialize(manifest));
+  const bool differs = made ? made->status == 200 && has_news(manifest, made->body)
+                            : made.error().code == Code::kConflict && made.error().reason == "AlreadyExists";
+  const bool exists = replace && differs;
+  if (exists) made = replace_budget(api, manifest, "/budgets/" + http::escape(name), query);
   if (!made) return report(console, made.error());
   if (output == "name")
     console.out << "budget/" << name << "\n";

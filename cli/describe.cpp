@@ -169,6 +169,8 @@ void describe_budget(Sheet& sheet, const json::value& o, Instant now) {
   const auto text = [&](std::string_view path) { return text_at(o, path); };
   sheet.line("Name", text("metadata.name"));
   sheet.line("Project", text("metadata.namespace"));
+  sheet.line("Labels", pairs(o, "metadata.labels"));
+  sheet.line("Annotations", pairs(o, "metadata.annotations"));
   sheet.line("Created", ago(o, "metadata.creationTimestamp", now));
   sheet.line("Period", text("spec.period"));
   sheet.line("Limit", format_cost(text("spec.limitUSD")));

@@ -144,6 +144,16 @@ def test_the_cli_knows_them(money, tmp_path):
     (tmp_path / "budget.yaml").write_text("apiVersion: nodus.dev/v1\nkind: Budget\nmetadata: {name: cli}\n"
                                           "spec: {limitUSD: '8.00', thresholdsPercent: [90]}\n")
     assert "configured" in money.nodus("apply", "-f", tmp_path / "budget.yaml").out
+    (tmp_path / "budget.yaml").write_text("apiVersion: nodus.dev/v1\nkind: Budget\nmetadata: {name: cli, labels: {team: a}}\n"
+                                          "spec: {limitUSD: '8.00', thresholdsPercent: [90]}\n")
+    assert "configured" in money.nodus("apply", "-f", tmp_path / "budget.yaml").out
+    assert "unchanged" in money.nodus("apply", "-f", tmp_path / "budget.yaml").out
+    assert "cli" in money.nodus("get", "budgets", "-l", "team=a").out
+    assert "team=a" in money.nodus("describe", "budget/cli").out
+    (tmp_path / "budget.yaml").write_text("apiVersion: nodus.dev/v1\nkind: Budget\nmetadata: {name: cli}\n"
+                                          "spec: {limitUSD: '8.00', period: Monthly}\n")
+    assert "configured" in money.nodus("apply", "-f", tmp_path / "budget.yaml").out
+    assert "cli" in money.nodus("get", "budgets", "-l", "team=a").out, "what a manifest does not speak of stays"
     assert "$8.0000" in money.nodus("get", "budgets").out and "Monthly" in money.nodus("get", "budget/cli").out
     assert "$8.0000" in money.nodus("describe", "budget/cli").out
     watching = money.start_nodus("get", "budgets", "-w")
