@@ -319,6 +319,9 @@ class Poor:
         if start.stopping > proven:
             start.stopping = 0
         self.lost += second(proven) < second(now)
+        if second(proven) == at:  # all is settled up to where it ends
+            self.expire(at)
+            self.tell(at)
         self.release(uid, now, proven, lost=True)
 
     def decline(self, start, at):
