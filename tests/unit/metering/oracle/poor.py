@@ -125,7 +125,10 @@ class Poor:
                     self.recover(name, 0, at)
         count = self.rng.choice([0, 0, 0, 0, 0, 1, 2])
         for now in sorted(self.rng.randrange((at - 1) * US + 1, at * US) for _ in range(count)):
+            told = len(self.facts)
             self.something(now, at)
+            if len(self.facts) == told:  # nothing that anybody could hear of
+                continue
             self.judge_stored(at)
             if any(lot.over for lot in self.lots.lots):
                 self.expire(at)
