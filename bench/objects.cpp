@@ -24,11 +24,7 @@ const ProjectId kProject("web");
 
 struct Database {
   explicit Database(bool tell)
-      : pool({.url = test::fresh_database({"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
-                                           "migrations/lifecycle/deploy/0003_lifecycle.sql",
-                                           "migrations/lifecycle/deploy/0004_objects.sql",
-                                           "migrations/lifecycle/deploy/0005_environment.sql"},
-                                          "lifecycle"),
+      : pool({.url = test::fresh_database(test::migrations_of("lifecycle"), "lifecycle"),
               .schema = "lifecycle",
               .application_name = "bench",
               .statement_timeout = Millis(600'000)},
@@ -36,6 +32,10 @@ struct Database {
         log(eventlog::make_postgres_log(clock, pool, 4).value()),
         catalog(*log, pool) {
     CHECK(eventlog::ensure_ranges(pool).has_value(), "no room in the log");
+    sql("INSERT INTO organizations (org, created_us, quota_sandboxes, quota_cpu_milli, "
+        "quota_creates_per_minute)"
+        " VALUES ('acme', 1, 1000000000, 1000000000000, 1000000000);"
+        "INSERT INTO projects (id, org, name, created_us) VALUES ('web', 'acme', 'web', 1)");
     if (tell)
       log->on_append(
           [this](pqxx::work& tx, std::vector<std::any>& notes) { write_changes(tx, notes, clock.now()); });

@@ -1,6 +1,7 @@
 // create budget, and apply of a Budget.
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 
 #include "cli/commands.hpp"
@@ -25,29 +26,25 @@ CLI::App* add_budget(CLI::App& create, BudgetFlags& flags) {
 
 namespace {
 
-const json::value* note_of(const json::object& object, std::string_view key) {
-  const auto* metadata = object.if_contains("metadata");
-  return metadata && metadata->is_object() ? metadata->get_object().if_contains(key) : nullptr;
-}
+constexpr std::string_view kNotes[] = {"metadata.labels", "metadata.annotations"};
 
-// What the manifest notes on it and the server did not take: made again, a Budget keeps its own.
-bool has_news(const json::object& manifest, const json::value& kept) {
-  for (const auto* key : {"labels", "annotations"}) {
-    const auto* given = note_of(manifest, key);
-    const auto* there = note_of(kept.as_object(), key);
-    if (given && given->is_object() && *given != (there ? *there : json::value(json::object()))) return true;
-  }
-  return false;
+// Whether the manifest notes on it what the server did not take: made again, a Budget keeps its own.
+bool has_news(const json::value& manifest, const json::value& kept) {
+  return std::ranges::any_of(kNotes, [&](std::string_view path) {
+    const auto* given = value_at(manifest, path);
+    const auto* there = value_at(kept, path);
+    return given && given->is_object() && *given != (there ? *there : json::value(json::object()));
+  });
 }
 
 // As the manifest says; labels and annotations that it does not speak of stay.
-Result<JsonAnswer> replace_budget(Api& api, json::object manifest, const std::string& path,
+Result<JsonAnswer> replace_budget(Api& api, json::value manifest, const std::string& path,
                                   const std::string& query) {
   const auto kept = api.json("GET", path);
   if (!kept) return kept;
-  for (const auto* key : {"labels", "annotations"})
-    if (const auto* there = note_of(kept->body.as_object(), key); there && !note_of(manifest, key))
-      manifest.at("metadata").as_object()[key] = *there;
+  for (const auto note : kNotes)
+    if (const auto* there = value_at(kept->body, note); there && !value_at(manifest, note))
+      manifest.at("metadata").as_object()[note.substr(note.find('.') + 1)] = *there;
   return api.json("PUT", path + query, json::serialize(manifest));
 }
 

@@ -45,4 +45,17 @@ bool is_metadata_key(std::string_view key) {
   return true;
 }
 
+std::string annotation_fault(std::string_view key) {
+  if (is_metadata_key(key)) return "";
+  return "A key has at most 63 letters, digits, '-', '_' and '.', after a DNS name and '/' or not.";
+}
+
+std::string label_fault(std::string_view key, std::string_view value) {
+  auto fault = annotation_fault(key);
+  if (!fault.empty() || value.empty() || is_qualified_name(value)) return fault;
+  return "A label's value has at most 63 letters, digits, '-', '_' and '.', and begins and ends with a "
+         "letter or "
+         "digit; or it is empty.";
+}
+
 }  // namespace nodus

@@ -1,6 +1,7 @@
 // What names and the keys and values of labels look like: Kubernetes' rules (RFC 1123 labels and names).
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace nodus {
@@ -12,5 +13,8 @@ bool is_qualified_name(std::string_view text);
 // A qualified name, after a DNS name of at most 253 characters and '/' or not: the key of a label or
 // annotation.
 bool is_metadata_key(std::string_view key);
+// What is wrong with an entry of metadata.labels or metadata.annotations, for people; empty: nothing.
+std::string annotation_fault(std::string_view key);
+std::string label_fault(std::string_view key, std::string_view value);
 
 }  // namespace nodus

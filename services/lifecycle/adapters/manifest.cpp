@@ -33,14 +33,9 @@ void read_strings(Faults& faults, const json::object& in, std::string_view key,
       continue;
     }
     bytes += name.size() + value.get_string().size();
-    if (!is_metadata_key(name))
-      faults.add(path_of(path, std::string_view(name).substr(0, 128)), "FieldValueInvalid",
-                 "A key has at most 63 letters, digits, '-', '_' and '.', after a DNS name and '/' or not.");
-    else if (key == "labels" && !value.get_string().empty() && !is_qualified_name(value.get_string()))
-      faults.add(
-          path_of(path, name), "FieldValueInvalid",
-          "A label's value has at most 63 letters, digits, '-', '_' and '.', and begins and ends with a "
-          "letter or digit; or it is empty.");
+    const auto fault = key == "labels" ? label_fault(name, value.get_string()) : annotation_fault(name);
+    if (!fault.empty())
+      faults.add(path_of(path, std::string_view(name).substr(0, 128)), "FieldValueInvalid", fault);
     out.emplace(name, value.get_string());
   }
   if (object->size() > kMetadataEntries || bytes > kMetadataBytes)

@@ -293,9 +293,9 @@ TEST_P(HelperTest, GoesOnThoughCommandsKillEachOther) {
 }
 
 // Nor can they look into it or change it: who has changed its user may not be traced until it has executed.
-// Under the other runtimes it has a copy of the memory, which is nobody's.
 TEST_P(HelperTest, NobodyEntersACommandThatHasNotExecuted) {
-  if (GetParam() != Runtime::kRunsc) return;
+  if (GetParam() != Runtime::kRunsc)
+    GTEST_SKIP() << "only under gVisor does it share memory; elsewhere it has a copy, which is nobody's";
   std::filesystem::copy_file(NODUS_TRACER, sandbox->workspace() / "tracer");
   const auto tracer = spawn({sandbox->inside() + "/tracer", "5"});
   ASSERT_TRUE(test::eventually([&] { return recorder.of(tracer).out.starts_with("ready"); }));

@@ -104,16 +104,11 @@ std::map<std::string, std::string> read_strings(Faults& faults, const json::obje
     const std::string field = path + "." + std::string(key).substr(0, 128);
     if (!value.is_string()) {
       faults.add(field, "FieldTypeInvalid", "A string goes here.");
-    } else if (!is_metadata_key(key)) {
-      faults.value(
-          field, "A key has at most 63 letters, digits, '-', '_' and '.', after a DNS name and '/' or not.");
-    } else if (name == "labels" && !value.get_string().empty() && !is_qualified_name(value.get_string())) {
-      faults.value(field,
-                   "A label's value has at most 63 letters, digits, '-', '_' and '.', and begins and ends "
-                   "with a letter or digit; or it is empty.");
-    } else {
-      out.emplace(key, value.get_string());
+      continue;
     }
+    auto fault = name == "labels" ? label_fault(key, value.get_string()) : annotation_fault(key);
+    if (!fault.empty()) faults.value(field, std::move(fault));
+    out.emplace(key, value.get_string());
   }
   return out;
 }

@@ -69,9 +69,8 @@ class ExportReader {
   bool closed_ = false;
   std::string invoice_;
   Part part_ = Part::kLines;
-  std::string after_;  // the place of the last row, as SQL
-  std::future<Page>
-      ahead_;  // of a thread that has all of the above but invoice_ to itself; the end waits for it
+  std::string after_;        // the place of the last row, as SQL
+  std::future<Page> ahead_;  // its thread alone changes what is above; the end waits for it
 };
 
 }  // namespace nodus::metering
