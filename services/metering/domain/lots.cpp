@@ -58,6 +58,9 @@ void take_back(State& state, Money amount) {
     for (auto& lot : std::views::reverse(state.lots))
       if (lot.expires_s.has_value() != lasting) amount -= take(lot, amount);
   sweep(state);
+  // The rest is in no lot: a start ended earlier than was thought, and its lots count as used up. Now that
+  // much less of them is to be made up for.
+  state.used_up -= amount;
 }
 
 void drop_lot(State& state, const CreditExpired& expired) {

@@ -101,6 +101,26 @@ TEST(Expiry, TooManyGrantsAreRefused) {
   EXPECT_THAT(scenario.run(grant(101, 10, "more", 500)), Contains("Credit 10"));
 }
 
+// A start was charged less than was thought when a Grant expired, and the difference was taken away by hand:
+// what is used later comes from the lots again.
+TEST(Expiry, WhatIsTakenBackOfADifferenceIsNotMadeUpForAgain) {
+  Scenario scenario;
+  scenario.run(grant(0, 1'000, "g1", 150));
+  scenario.run(offer(1, slot(1)));
+  scenario.run(reserve(100, slot(1), 100));
+  EXPECT_THAT(scenario.run(judge_balance(151)), ElementsAre("Expired g1 550 at 150", "Exhausted at 150"));
+  scenario.run(release(152, slot(1), {.reserved = at(100), .released = at(120)}));  // lost: 180 of 450
+  ASSERT_EQ(account::balance(scenario.account()).pico(), 270);
+  EXPECT_THAT(scenario.run(credit(160, -270, "a1", std::nullopt, "Adjustment")), Contains("Credit -270"));
+  scenario.run(credit(170, 10'000, "p1", std::nullopt, "Purchase"));
+  scenario.run(grant(170, 1'000, "g2", 300));
+  scenario.run(offer(171, slot(2)));
+  scenario.run(reserve(200, slot(2), 200));
+  scenario.run(release(230, slot(2), {.reserved = at(200), .released = at(230)}));  // 270, of g2
+  EXPECT_THAT(scenario.run(judge_balance(300)), ElementsAre("Expired g2 730 at 300"));
+  EXPECT_EQ(account::balance(scenario.account()).pico(), 10'000);
+}
+
 // A second by second account of one Sandbox, as a person would keep it on paper.
 struct Paper {
   struct Lot {
@@ -201,6 +221,70 @@ TEST(Expiry, EqualsAnAccountKeptOnPaperSecondBySecond) {
     ASSERT_EQ(static_cast<int64_t>(scenario.account().charged.pico()), paper.spent) << "seed " << seed;
     ASSERT_EQ(expired, paper.expired) << "seed " << seed;
   }
+}
+
+// Whatever happens, starts that turn out to have ended earlier and credit that is taken back included: what
+// lies in the lots and what was used of them is what was credited, so no dollar of a credit is lost or used
+// twice.
+TEST(Expiry, LotsAndWhatWasUsedOfThemAreTheCredits) {
+  int64_t losses = 0, taken_back = 0;
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto pick = [&](int64_t low, int64_t high) {
+      return static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1)) + low;
+    };
+    Scenario scenario;
+    std::map<std::string, std::pair<int64_t, double>> open;  // start and since when, by Sandbox
+    std::map<std::string, int64_t> starts;
+    for (double t = 1; t < 300; t += static_cast<double>(pick(1, 8))) {
+      const std::string uid = "u" + std::to_string(pick(1, 3));
+      const std::string id = "c" + std::to_string(static_cast<int>(t));
+      switch (pick(0, 5)) {
+        case 0:
+          scenario.run(grant(t, pick(500, 3'000), id, static_cast<MoneySecond>(t) + pick(5, 90),
+                             static_cast<int>(pick(4, 6))));
+          break;
+        case 1:
+          scenario.run(credit(t, pick(500, 3'000), id, std::nullopt, "Purchase"));
+          break;
+        case 2: {
+          const auto available = account::available(scenario.account(), kT0 + static_cast<MoneySecond>(t));
+          const auto most = static_cast<int64_t>(available.pico());
+          if (most <= 0) break;
+          const int64_t amount = pick(0, 1) == 0 ? most : pick(1, most);
+          const auto words = scenario.run(credit(t, -amount, id, std::nullopt, "Adjustment"));
+          taken_back += !words.empty() && words.front().starts_with("Credit -");
+          break;
+        }
+        case 3:
+          if (open.contains(uid)) break;
+          if (!scenario.run(offer(t, slot(++starts[uid], uid))).front().starts_with("Funded")) break;
+          scenario.run(reserve(t, slot(starts[uid], uid), t));
+          open[uid] = {starts[uid], t};
+          break;
+        case 4: {
+          const auto line = open.find(uid);
+          if (line == open.end()) break;
+          const auto [start, since] = line->second;
+          const double ended =
+              pick(0, 1) == 0 ? t : since + static_cast<double>(pick(0, static_cast<int64_t>(t - since)));
+          losses += ended < t;
+          scenario.run(release(t, slot(start, uid), {.reserved = at(since), .released = at(ended)}));
+          open.erase(line);
+          break;
+        }
+        default:
+          scenario.run(judge_balance(t));
+      }
+      const auto& account = scenario.account();
+      Money in_lots;
+      for (const auto& lot : account.lots) in_lots += lot.left;
+      ASSERT_EQ(in_lots.pico(), (account.credits - account.used_up).pico()) << "seed " << seed << " at " << t;
+      ASSERT_GE(account::balance(account), Money()) << "seed " << seed << " at " << t;
+    }
+  }
+  EXPECT_GT(losses, 300);
+  EXPECT_GT(taken_back, 300);
 }
 
 }  // namespace
