@@ -85,7 +85,7 @@ double armed_now() {
 
 void load() {
   Database db;
-  auto filled = db.pool.with_tx([](pqxx::work& tx) -> Result<void> {
+  auto filled = db.pool.with_tx([](pg::Tx& tx) -> Result<void> {
     tx.exec("SET LOCAL statement_timeout = 0");
     tx.exec(
         "INSERT INTO deadlines SELECT 'sandbox/' || gen_random_uuid(), 'lifetime',"
@@ -94,7 +94,7 @@ void load() {
     return {};
   });
   CHECK(filled.has_value(), "{}", filled.error().message);
-  (void)db.pool.with_tx([](pqxx::work& tx) -> Result<void> {
+  (void)db.pool.with_tx([](pg::Tx& tx) -> Result<void> {
     tx.exec("SET LOCAL statement_timeout = 0; ANALYZE deadlines");
     return {};
   });

@@ -39,11 +39,11 @@ double median(std::vector<double> values) {
 
 struct Database {
   explicit Database(int connections)
-      : url(test::fresh_database({"libs/eventlog/sql/event_log.sql"}, "bench")),
+      : url(test::fresh_database(test::log_files(), "bench")),
         options{.url = url, .schema = "bench", .application_name = "bench"},
         pool(options, connections),
         log(eventlog::make_postgres_log(clock, pool, 4).value()) {
-    auto made = pool.with_tx([](pqxx::work& tx) -> Result<void> {
+    auto made = pool.with_tx([](pg::Tx& tx) -> Result<void> {
       tx.exec(
           "CREATE TABLE bare (LIKE events INCLUDING ALL); ALTER TABLE bare DROP CONSTRAINT IF EXISTS "
           "bare_pkey;"
@@ -77,7 +77,7 @@ eventlog::Work add(const std::string& stream) {
 }
 
 // The same rows by hand: one multi-row INSERT in one transaction, positions from a sequence.
-void bare_insert(pqxx::connection& connection, int first, int count, bool with_heads) {
+void bare_insert(pqxx::connection_base& connection, int first, int count, bool with_heads) {
   std::vector<std::string> names;
   for (int i = 0; i < count; ++i) names.push_back(stream_name((first + i) % kStreams));
   std::string payload(kPayload, 'x'), type = "nodus.lifecycle.v1.SandboxCreated", state(kState, 's');
@@ -109,7 +109,7 @@ double cpu_seconds(Database& db) {
   timespec own{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
   double total = static_cast<double>(own.tv_sec) + static_cast<double>(own.tv_nsec) / 1e9;
-  auto pids = db.pool.with_tx([](pqxx::work& tx) -> Result<std::vector<int>> {
+  auto pids = db.pool.with_tx([](pg::Tx& tx) -> Result<std::vector<int>> {
     std::vector<int> found;
     for (const auto& row : tx.exec("SELECT pid FROM pg_stat_activity WHERE datname = current_database()"))
       found.push_back(row[0].as<int>());

@@ -92,7 +92,7 @@ class Bench {
 
  private:
   void sql(const std::string& text) {
-    auto done = pool_.with_tx([&](pqxx::work& tx) -> Result<void> {
+    auto done = pool_.with_tx([&](pg::Tx& tx) -> Result<void> {
       tx.exec(text);
       return {};
     });

@@ -51,7 +51,7 @@ struct Database {
         " VALUES ('bench', 0, 0.0000035, 0, 0, 0)");
   }
   void sql(const std::string& text) {
-    auto done = pool.with_tx([&](pqxx::work& tx) -> Result<void> {
+    auto done = pool.with_tx([&](pg::Tx& tx) -> Result<void> {
       tx.exec(text);
       return {};
     });
@@ -192,7 +192,7 @@ class Bare {
   double write() {
     const auto began = Steady::now();
     for (const auto& rows : batches_) {
-      auto done = pool_.with_tx([&](pqxx::work& tx) -> Result<void> {
+      auto done = pool_.with_tx([&](pg::Tx& tx) -> Result<void> {
         insert(tx, rows);
         write_rows(tx, rows.notes);
         return {};
@@ -210,7 +210,7 @@ class Bare {
     std::vector<std::any> notes;
   };
 
-  static void insert(pqxx::work& tx, const Rows& rows) {
+  static void insert(pg::Tx& tx, const Rows& rows) {
     std::vector<std::string_view> streams, types, payloads, names, states;
     std::vector<int32_t> parts, head_parts;
     for (const auto& event : rows.events) {
@@ -337,7 +337,7 @@ double cpu_seconds(Database& db) {
   timespec own{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
   double sum = static_cast<double>(own.tv_sec) + static_cast<double>(own.tv_nsec) / 1e9;
-  auto pids = db.pool.with_tx([](pqxx::work& tx) -> Result<std::vector<int>> {
+  auto pids = db.pool.with_tx([](pg::Tx& tx) -> Result<std::vector<int>> {
     std::vector<int> found;
     for (const auto& row : tx.exec("SELECT pid FROM pg_stat_activity WHERE application_name = 'bench' AND "
                                    "backend_type = 'client backend'"))

@@ -38,10 +38,10 @@ struct Database {
         "INSERT INTO projects (id, org, name, created_us) VALUES ('web', 'acme', 'web', 1)");
     if (tell)
       log->on_append(
-          [this](pqxx::work& tx, std::vector<std::any>& notes) { write_changes(tx, notes, clock.now()); });
+          [this](pg::Tx& tx, std::vector<std::any>& notes) { write_changes(tx, notes, clock.now()); });
   }
   void sql(const std::string& text) {
-    auto done = pool.with_tx([&](pqxx::work& tx) -> Result<void> {
+    auto done = pool.with_tx([&](pg::Tx& tx) -> Result<void> {
       tx.exec(text);
       return {};
     });

@@ -8,6 +8,7 @@ cold start   POST of a Sandbox until its phase is Running (image cached)  ÷  `r
 wake         `nodus exec` in a stopped Sandbox until its first byte    ÷  untar of the same /workspace, then `runsc run`
 exec         `nodus exec sb/x -- echo hi` from process start to exit      ÷  `runsc exec` of the same echo, in its environment
 exec (API)   one POST over a kept connection, to the final frame          ÷  the same `runsc exec`
+inside       the same echo, spawned by a process of the Sandbox: what of exec (API) is gVisor running a program, whoever asks
 a commit     of one small row beside them: what a durable start costs here at the least
 
 On a quiet machine only, and at the priority that everything else has: the stack runs in sessions of its own, so a nice
@@ -173,6 +174,15 @@ class Api:
         assert base64.b64decode("".join(line.get("data", "") for line in lines)) == b"hi\n", lines
 
 
+INSIDE = """
+import subprocess, time
+for _ in range(%d):
+    began = time.perf_counter()
+    subprocess.run(["/bin/echo", "hi"], stdout=subprocess.PIPE, check=True)
+    print((time.perf_counter() - began) * 1000)
+"""
+
+
 class Commit:
     def __init__(self, stack):
         self.psql = subprocess.Popen([ROOT / "dev/postgres", "psql", "-qAtX"], stdin=subprocess.PIPE, text=True,
@@ -224,7 +234,11 @@ def main():
         report("cold start", cold, plain, 2)
         report("wake", wake, untar, 1.5)
         report("exec", ours, theirs, 2.5)
+        inside = [float(line) for line in
+                  stack.nodus("exec", "sb/warm", "--", "python3", "-c", INSIDE % ROUNDS).out.splitlines()]
         report("exec (API)", calls, theirs, 0.6)
+        print(f"inside       p50 {statistics.median(inside):7.1f} ms   of that bare exec "
+              f"{statistics.median(inside) / statistics.median(theirs):4.2f}")
         print(f"a commit     p50 {statistics.median(commits):7.1f} ms")
     finally:
         bare.close() if bare else None

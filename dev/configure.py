@@ -89,7 +89,7 @@ for name, config in configs.items():
 secrets_file = etc / "secrets.env"
 values = dict(line.split("=", 1) for line in secrets_file.read_text().splitlines()) if secrets_file.exists() else {}
 made = set(values)
-for name in ("NODUS_NODE_SECRET", "NODUS_IDENTITY_SECRET", "NODUS_ENV_KEY", "NODUS_STRIPE_SECRET"):
+for name in ("NODUS_NODE_SECRET", "NODUS_IDENTITY_SECRET", "NODUS_ENV_KEY", "NODUS_STRIPE_SECRET", "NODUS_OPERATOR_TOKEN"):
     values.setdefault(name, secrets.token_hex(32))
 if "NODUS_NODE_TOKEN" not in values:
     mac = hmac.new(values["NODUS_NODE_SECRET"].encode(), f"node/{MACHINE}".encode(), hashlib.sha256)

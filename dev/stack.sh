@@ -67,14 +67,14 @@ any_alive() {
 
 # with_secrets NAME COMMAND...: only the secrets that the program needs are in its environment.
 with_secrets() (
-  local name=$1 NODUS_NODE_SECRET NODUS_IDENTITY_SECRET NODUS_NODE_TOKEN NODUS_ENV_KEY NODUS_STRIPE_SECRET
+  local name=$1 NODUS_NODE_SECRET NODUS_IDENTITY_SECRET NODUS_NODE_TOKEN NODUS_ENV_KEY NODUS_STRIPE_SECRET NODUS_OPERATOR_TOKEN
   shift
   # shellcheck disable=SC1091
   . "$STACK/etc/secrets.env"
   case $name in
   lifecycle) export NODUS_NODE_SECRET NODUS_IDENTITY_SECRET NODUS_ENV_KEY ;;
   scheduler) export NODUS_NODE_SECRET ;;
-  metering) export NODUS_IDENTITY_SECRET NODUS_STRIPE_SECRET ;;
+  metering) export NODUS_IDENTITY_SECRET NODUS_STRIPE_SECRET NODUS_OPERATOR_TOKEN ;;
   nodusd) export NODUS_NODE_TOKEN ;;
   esac
   "$@"

@@ -35,12 +35,12 @@ class Batch {
   Attempt run(eventlog::EventLog& own, pg::Pool& own_database) {
     Result<> done;
     if (works_.empty()) {
-      done = own_database.with_tx([&](pqxx::work& tx) -> Result<> {
+      done = own_database.with_tx([&](pg::Tx& tx) -> Result<> {
         finish(tx);
         return {};
       });
     } else {
-      auto results = own.run_together(works_, [&](pqxx::work& tx) { finish(tx); });
+      auto results = own.run_together(works_, [&](pg::Tx& tx) { finish(tx); });
       if (!results)
         done = std::unexpected(results.error());
       else
@@ -71,7 +71,7 @@ class Batch {
   }
 
   // The last statements of the transaction, after every decide().
-  void finish(pqxx::work& tx) {
+  void finish(pg::Tx& tx) {
     if (retry_) throw pqxx::transaction_rollback("a message must be tried again");
     std::map<int, Offset> next;
     for (const auto& item : items_)
@@ -85,7 +85,7 @@ class Batch {
     if (failpoint("bus.before_commit")) throw pqxx::broken_connection("failpoint bus.before_commit");
   }
 
-  void park_faults(pqxx::work& tx) {
+  void park_faults(pg::Tx& tx) {
     std::set<std::string> held;
     for (size_t i = 0; i < items_.size(); ++i) {
       if (!faults_[i]) continue;

@@ -95,7 +95,7 @@ class ConsumerThread final : public Consumer {
 
   Result<Offset> offset_of(int partition) {
     auto offset = database_.with_tx(
-        [&](pqxx::work& tx) -> Result<Offset> { return inbox::read_offset(tx, topic_, partition); });
+        [&](pg::Tx& tx) -> Result<Offset> { return inbox::read_offset(tx, topic_, partition); });
     if (offset) {
       applied_[partition] = offset->position;
       stopped(partition, false);
@@ -107,7 +107,7 @@ class ConsumerThread final : public Consumer {
   Result<> reload_parked() {
     const auto now = std::chrono::steady_clock::now();
     if (parked_loaded_at_ && now - *parked_loaded_at_ < kReloadParked) return {};
-    auto loaded = database_.with_tx([&](pqxx::work& tx) -> Result<> {
+    auto loaded = database_.with_tx([&](pg::Tx& tx) -> Result<> {
       blocked_ = inbox::parked_streams(tx, topic_);
       parked_gauge_.set(static_cast<double>(inbox::parked_count(tx, topic_)));
       return {};

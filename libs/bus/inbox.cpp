@@ -25,7 +25,7 @@ Parked to_parked(const pqxx::row& row) {
 
 }  // namespace
 
-Offset read_offset(pqxx::work& tx, const std::string& topic, int partition) {
+Offset read_offset(pg::Tx& tx, const std::string& topic, int partition) {
   auto rows =
       tx.exec_params("SELECT position, cursor FROM consumer_offsets WHERE topic = $1 AND log_partition = $2",
                      topic, partition);
@@ -35,8 +35,7 @@ Offset read_offset(pqxx::work& tx, const std::string& topic, int partition) {
   return {};
 }
 
-bool move_offset(pqxx::work& tx, const std::string& topic, int partition, int64_t expected,
-                 const Offset& next) {
+bool move_offset(pg::Tx& tx, const std::string& topic, int partition, int64_t expected, const Offset& next) {
   // The comparison is made again on the row's newest version after a wait for its lock, so of two replicas
   // that applied the same messages exactly one commits.
   auto done = tx.exec_params(
@@ -46,18 +45,18 @@ bool move_offset(pqxx::work& tx, const std::string& topic, int partition, int64_
   return done.affected_rows() == 1;
 }
 
-std::set<std::string> parked_streams(pqxx::work& tx, const std::string& topic) {
+std::set<std::string> parked_streams(pg::Tx& tx, const std::string& topic) {
   std::set<std::string> streams;
   for (const auto& row : tx.exec_params("SELECT DISTINCT stream FROM parked WHERE topic = $1", topic))
     streams.insert(row[0].as<std::string>());
   return streams;
 }
 
-int64_t parked_count(pqxx::work& tx, const std::string& topic) {
+int64_t parked_count(pg::Tx& tx, const std::string& topic) {
   return tx.exec_params1("SELECT count(*) FROM parked WHERE topic = $1", topic)[0].as<int64_t>();
 }
 
-void park(pqxx::work& tx, const Message& message, const std::string& error) {
+void park(pg::Tx& tx, const Message& message, const std::string& error) {
   tx.exec_params(
       "INSERT INTO parked (topic, log_partition, position, stream, version, type, payload, at_us, error) "
       "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
@@ -65,7 +64,7 @@ void park(pqxx::work& tx, const Message& message, const std::string& error) {
       pqxx::binarystring(message.payload), to_micros(message.at), error);
 }
 
-bool hold_parked(pqxx::work& tx, const std::string& topic, const std::string& stream) {
+bool hold_parked(pg::Tx& tx, const std::string& topic, const std::string& stream) {
   return !tx.exec_params(
                 "SELECT id FROM parked WHERE topic = $1 AND stream = $2 ORDER BY position DESC LIMIT 1 "
                 "FOR UPDATE",
@@ -73,7 +72,7 @@ bool hold_parked(pqxx::work& tx, const std::string& topic, const std::string& st
               .empty();
 }
 
-std::optional<Parked> first_parked(pqxx::work& tx, const std::string& topic, const std::string& stream) {
+std::optional<Parked> first_parked(pg::Tx& tx, const std::string& topic, const std::string& stream) {
   auto rows = tx.exec_params(std::string("SELECT ") + kParkedColumns +
                                  " FROM parked WHERE topic = $1 AND stream = $2 ORDER BY position LIMIT 1",
                              topic, stream);
@@ -81,7 +80,7 @@ std::optional<Parked> first_parked(pqxx::work& tx, const std::string& topic, con
   return to_parked(rows[0]);
 }
 
-std::vector<Parked> list_parked(pqxx::work& tx, int limit) {
+std::vector<Parked> list_parked(pg::Tx& tx, int limit) {
   std::vector<Parked> found;
   for (const auto& row :
        tx.exec_params(std::string("SELECT ") + kParkedColumns + " FROM parked ORDER BY id LIMIT $1", limit))
@@ -89,15 +88,15 @@ std::vector<Parked> list_parked(pqxx::work& tx, int limit) {
   return found;
 }
 
-bool remove_parked(pqxx::work& tx, int64_t id) {
+bool remove_parked(pg::Tx& tx, int64_t id) {
   return tx.exec_params("DELETE FROM parked WHERE id = $1", id).affected_rows() == 1;
 }
 
-void set_error(pqxx::work& tx, int64_t id, const std::string& error) {
+void set_error(pg::Tx& tx, int64_t id, const std::string& error) {
   tx.exec_params("UPDATE parked SET error = $2 WHERE id = $1", id, error);
 }
 
-int remove_stream(pqxx::work& tx, const std::string& topic, const std::string& stream) {
+int remove_stream(pg::Tx& tx, const std::string& topic, const std::string& stream) {
   return static_cast<int>(
       tx.exec_params("DELETE FROM parked WHERE topic = $1 AND stream = $2", topic, stream).affected_rows());
 }

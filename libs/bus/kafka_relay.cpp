@@ -161,7 +161,7 @@ class KafkaRelay final : public Relay {
 
   Result<bool> lead() {
     if (leading_) return true;
-    auto leads = connection_.with_tx([&](pqxx::work& tx) -> Result<bool> {
+    auto leads = connection_.with_tx([&](pg::Tx& tx) -> Result<bool> {
       // The schema's oid tells logs of one database apart.
       const auto row = tx.exec1(
           "SELECT pg_try_advisory_lock(hashtext('nodus relay'), "
@@ -244,7 +244,7 @@ class KafkaRelay final : public Relay {
         ++count;
       }
     }
-    auto stored = connection_.with_tx([&](pqxx::work& tx) -> Result<> {
+    auto stored = connection_.with_tx([&](pg::Tx& tx) -> Result<> {
       if (tx.exec1("SELECT pg_backend_pid()")[0].as<int>() != backend_)
         return fail(Code::kUnavailable, "RelayLockLost", "The session that held the relay's lock is gone.");
       for (const auto& window : windows)

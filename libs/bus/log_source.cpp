@@ -74,7 +74,7 @@ class LogSource final : public Source {
     return messages;
   }
 
-  void listen(pqxx::connection& connection) {
+  void listen(pqxx::connection_base& connection) {
     {
       // A young table has no statistics, and the planner would then read and sort everything after the cursor
       // for each batch instead of walking the primary key.
@@ -84,7 +84,7 @@ class LogSource final : public Source {
     bell_ = std::make_unique<Doorbell>(connection, "nodus_" + topic_);
   }
 
-  std::vector<Message> read(pqxx::connection& connection, int max) {
+  std::vector<Message> read(pqxx::connection_base& connection, int max) {
     std::string partitions;
     std::string positions;
     for (size_t i = 0; i < cursors_.size(); ++i) {

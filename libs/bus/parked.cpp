@@ -9,7 +9,7 @@ namespace {
 enum class Step { kApplied, kFailedAgain, kGone };
 
 Result<Step> note_failure(pg::Pool& database, int64_t id, const Error& error) {
-  return database.with_tx([&](pqxx::work& tx) -> Result<Step> {
+  return database.with_tx([&](pg::Tx& tx) -> Result<Step> {
     inbox::set_error(tx, id, describe(error));
     return Step::kFailedAgain;
   });
@@ -26,7 +26,7 @@ Result<Step> apply_one(eventlog::EventLog& own, pg::Pool& database, const Parked
     if (!answer) failed = answer.error();
     return answer;
   };
-  auto done = own.run_together(std::span(&work, 1), [&](pqxx::work& tx) {
+  auto done = own.run_together(std::span(&work, 1), [&](pg::Tx& tx) {
     gone = !failed && !inbox::remove_parked(tx, parked.id);
     if (failed || gone) throw pqxx::transaction_rollback("not replayed");
   });
@@ -45,7 +45,7 @@ Result<Step> replay_one(eventlog::EventLog& own, pg::Pool& database, const Route
     return note_failure(database, parked.id, routed.error());
   }
   if (*routed) return apply_one(own, database, parked, **routed);
-  return database.with_tx([&](pqxx::work& tx) -> Result<Step> {
+  return database.with_tx([&](pg::Tx& tx) -> Result<Step> {
     return inbox::remove_parked(tx, parked.id) ? Step::kApplied : Step::kGone;
   });
 }
@@ -54,15 +54,14 @@ Result<Step> replay_one(eventlog::EventLog& own, pg::Pool& database, const Route
 
 Result<std::vector<Parked>> list_parked(pg::Pool& own_database, int limit) {
   return own_database.with_tx(
-      [&](pqxx::work& tx) -> Result<std::vector<Parked>> { return inbox::list_parked(tx, limit); });
+      [&](pg::Tx& tx) -> Result<std::vector<Parked>> { return inbox::list_parked(tx, limit); });
 }
 
 Result<int> replay_parked(eventlog::EventLog& own, pg::Pool& own_database, const Route& route,
                           const std::string& topic, const std::string& stream) {
   for (int applied = 0;;) {
-    auto first = own_database.with_tx([&](pqxx::work& tx) -> Result<std::optional<Parked>> {
-      return inbox::first_parked(tx, topic, stream);
-    });
+    auto first = own_database.with_tx(
+        [&](pg::Tx& tx) -> Result<std::optional<Parked>> { return inbox::first_parked(tx, topic, stream); });
     if (!first) return std::unexpected(std::move(first.error()));
     if (!*first) return applied;
     auto step = replay_one(own, own_database, route, **first);
@@ -74,7 +73,7 @@ Result<int> replay_parked(eventlog::EventLog& own, pg::Pool& own_database, const
 
 Result<int> skip_parked(pg::Pool& own_database, const std::string& topic, const std::string& stream) {
   return own_database.with_tx(
-      [&](pqxx::work& tx) -> Result<int> { return inbox::remove_stream(tx, topic, stream); });
+      [&](pg::Tx& tx) -> Result<int> { return inbox::remove_stream(tx, topic, stream); });
 }
 
 }  // namespace nodus::bus

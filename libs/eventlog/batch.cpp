@@ -13,7 +13,7 @@ constexpr size_t kMaxStream = 256;
 
 class BufferedUnit final : public Unit {
  public:
-  BufferedUnit(const Work& work, const std::map<std::string, Head>& heads, pqxx::work* tx) : tx_(tx) {
+  BufferedUnit(const Work& work, const std::unordered_map<std::string, Head>& heads, pg::Tx* tx) : tx_(tx) {
     for (const auto& stream : work.streams) heads_.emplace(stream, heads.at(stream));
   }
 
@@ -30,8 +30,8 @@ class BufferedUnit final : public Unit {
     changed.insert(stream);
   }
 
-  pqxx::work* sql() override { return tx_; }
-  void project(std::function<void(pqxx::work&)> write) override { projections.push_back(std::move(write)); }
+  pg::Tx* sql() override { return tx_; }
+  void project(std::function<void(pg::Tx&)> write) override { projections.push_back(std::move(write)); }
   void stage(std::any note) override { staged.push_back(std::move(note)); }
 
   Head& own(const std::string& stream) {
@@ -42,17 +42,17 @@ class BufferedUnit final : public Unit {
 
   std::vector<Recorded> events;
   std::set<std::string> changed;
-  std::vector<std::function<void(pqxx::work&)>> projections;
+  std::vector<std::function<void(pg::Tx&)>> projections;
   std::vector<std::any> staged;
 
  private:
-  pqxx::work* tx_;
+  pg::Tx* tx_;
   std::map<std::string, Head> heads_;  // nodes do not move, so a reference from head() stays good
 };
 
 }  // namespace
 
-int partition_of(const std::string& stream, int partitions) {
+int partition_of(std::string_view stream, int partitions) {
   uint64_t hash = 14695981039346656037ULL;
   for (unsigned char byte : stream) hash = (hash ^ byte) * 1099511628211ULL;
   return static_cast<int>(hash % static_cast<uint64_t>(partitions));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "libs/eventlog/event_log.hpp"
@@ -19,7 +20,7 @@ struct Accepted {
 
 class Batch {
  public:
-  explicit Batch(pqxx::work* tx) : tx_(tx) {}
+  explicit Batch(pg::Tx* tx) : tx_(tx) {}
 
   void add_head(Head head);
   void add_accepted(const std::string& key, Accepted accepted);  // from an earlier transaction
@@ -31,15 +32,15 @@ class Batch {
   Result<std::string> decide(const Work& work);
 
   // The outcome.
-  std::map<std::string, Head> heads;         // every head, as it is now
-  std::set<std::string> changed;             // streams to write
-  std::vector<Recorded> events;              // in order, without partition, position and time
-  std::map<std::string, Accepted> accepted;  // keys of this batch to store
-  bool projected = false;                    // some Work wrote rows of its own
-  std::vector<std::any> staged;              // notes for on_append
+  std::unordered_map<std::string, Head> heads;  // every head, as it is now
+  std::set<std::string> changed;                // streams to write
+  std::vector<Recorded> events;                 // in order, without partition, position and time
+  std::map<std::string, Accepted> accepted;     // keys of this batch to store
+  bool projected = false;                       // some Work wrote rows of its own
+  std::vector<std::any> staged;                 // notes for on_append
 
  private:
-  pqxx::work* tx_;
+  pg::Tx* tx_;
   std::map<std::string, Accepted> before_;
 };
 

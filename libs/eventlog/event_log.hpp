@@ -17,17 +17,17 @@
 // Source: ARCHITECTURE.md, "One pattern everywhere".
 #pragma once
 
-#include <pqxx/pqxx>
-
 #include <any>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libs/base/clock.hpp"
 #include "libs/base/error.hpp"
+#include "libs/pg/tx.hpp"
 
 namespace nodus::eventlog {
 
@@ -65,10 +65,10 @@ class Unit {
   virtual void append(const std::string& stream, std::vector<Event> events, std::string state,
                       int state_version) = 0;
   // The transaction, for reading rows inside decide(), never for writing; null in the memory implementation.
-  virtual pqxx::work* sql() = 0;
+  virtual pg::Tx* sql() = 0;
   // SQL writes (read models, deadlines) in the same transaction, run in order right after decide() returned a
   // value, so later Works of the batch read them.
-  virtual void project(std::function<void(pqxx::work&)> write) = 0;
+  virtual void project(std::function<void(pg::Tx&)> write) = 0;
   // A note for the hook of EventLog::on_append, if decide() returns a value.
   virtual void stage(std::any note) = 0;
 };
@@ -100,8 +100,8 @@ class EventLog {
   // As run(), but all in exactly one transaction together with `also` (consumer offsets), or nothing at all:
   // then the error says why. A Work whose decide() fails still fails alone. Heads are locked in sorted order,
   // waiting. The implementation in memory does not call `also`.
-  virtual Result<std::vector<Result<std::string>>> run_together(
-      std::span<const Work> works, const std::function<void(pqxx::work&)>& also) = 0;
+  virtual Result<std::vector<Result<std::string>>> run_together(std::span<const Work> works,
+                                                                const std::function<void(pg::Tx&)>& also) = 0;
 
   // Events of a partition with position > after, ascending, at most `limit`.
   virtual Result<std::vector<Recorded>> read(int partition, int64_t after, int limit) = 0;
@@ -116,15 +116,13 @@ class EventLog {
   // Called in each transaction that staged notes, with all of them in order, after every decide() and before
   // positions are taken: what needs a lock over all writers holds it for as short as can be. Set before use.
   // The implementation in memory does not call it.
-  void on_append(std::function<void(pqxx::work&, std::vector<std::any>&)> hook) {
-    on_append_ = std::move(hook);
-  }
+  void on_append(std::function<void(pg::Tx&, std::vector<std::any>&)> hook) { on_append_ = std::move(hook); }
 
  protected:
   std::function<void(const std::vector<Recorded>&)> on_commit_;
-  std::function<void(pqxx::work&, std::vector<std::any>&)> on_append_;
+  std::function<void(pg::Tx&, std::vector<std::any>&)> on_append_;
 };
 
-int partition_of(const std::string& stream, int partitions);  // FNV-1a 64 of the name, modulo; fixed for good
+int partition_of(std::string_view stream, int partitions);  // FNV-1a 64 of the name, modulo; fixed for good
 
 }  // namespace nodus::eventlog

@@ -27,7 +27,7 @@ class MemoryLog final : public EventLog {
   }
 
   Result<std::vector<Result<std::string>>> run_together(std::span<const Work> works,
-                                                        const std::function<void(pqxx::work&)>&) override {
+                                                        const std::function<void(pg::Tx&)>&) override {
     return run(works);
   }
 

@@ -61,8 +61,8 @@ class PostgresLog final : public EventLog {
     return out;
   }
 
-  Result<std::vector<Result<std::string>>> run_together(
-      std::span<const Work> works, const std::function<void(pqxx::work&)>& also) override {
+  Result<std::vector<Result<std::string>>> run_together(std::span<const Work> works,
+                                                        const std::function<void(pg::Tx&)>& also) override {
     std::vector<const Work*> usable;
     std::vector<std::optional<Error>> refused;
     for (const auto& work : works) {
@@ -112,7 +112,7 @@ class PostgresLog final : public EventLog {
   }
 
   Result<int64_t> last_position(int partition) override {
-    return pool_.with_tx([&](pqxx::work& tx) -> Result<int64_t> {
+    return pool_.with_tx([&](pg::Tx& tx) -> Result<int64_t> {
       auto rows = tx.exec_params(
           "SELECT position FROM events WHERE log_partition = $1 ORDER BY position DESC LIMIT 1", partition);
       return rows.empty() ? 0 : rows[0][0].as<int64_t>();
@@ -120,7 +120,7 @@ class PostgresLog final : public EventLog {
   }
 
   Result<Ages> ages() override {
-    return pool_.with_tx([&](pqxx::work& tx) -> Result<Ages> {
+    return pool_.with_tx([&](pg::Tx& tx) -> Result<Ages> {
       auto row = tx.exec1(
           "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)) * 1000000, 0)::bigint"
           " FROM pg_stat_activity WHERE usename = current_user AND pid <> pg_backend_pid()");
@@ -136,7 +136,7 @@ class PostgresLog final : public EventLog {
 
   template <class... Args>
   Result<std::vector<Recorded>> select(const char* name, const char* sql, const Args&... args) {
-    return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<Recorded>> {
+    return pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<Recorded>> {
       tx.conn().prepare(name, sql);
       std::vector<Recorded> found;
       for (const auto& row : tx.exec_prepared(name, args...)) found.push_back(to_recorded(row));
@@ -145,17 +145,16 @@ class PostgresLog final : public EventLog {
   }
 
   Result<Answers> transact(const std::vector<const Work*>& works, bool may_wait,
-                           const std::function<void(pqxx::work&)>* also) {
+                           const std::function<void(pg::Tx&)>* also) {
     std::optional<Outcome> outcome;
     bool nothing_to_keep = false;
-    auto committed = pool_.with_tx([&](pqxx::work& tx) -> Result<void> {
+    auto committed = pool_.with_tx([&](pg::Tx& tx) -> Result<void> {
       outcome = run_round(tx, works, Round{partitions_, clock_.now(), may_wait}, also, on_append_);
       bool whole =
           std::ranges::all_of(outcome->answers, [](const auto& answer) { return answer.has_value(); });
       if (also != nullptr && !whole) return std::unexpected(stream_busy());
       nothing_to_keep = !outcome->wrote;
       if (nothing_to_keep) return std::unexpected(Error{});  // rolls back
-      if (failpoint("log.before_commit")) return std::unexpected(fault("DatabaseUnavailable"));
       return {};
     });
     if (nothing_to_keep) return std::move(outcome->answers);
@@ -232,9 +231,8 @@ class PostgresLog final : public EventLog {
 }  // namespace
 
 Result<std::unique_ptr<EventLog>> make_postgres_log(const Clock& clock, pg::Pool& pool, int partitions) {
-  auto stored = pool.with_tx([](pqxx::work& tx) -> Result<int> {
-    return tx.exec1("SELECT partitions FROM log_settings")[0].as<int>();
-  });
+  auto stored = pool.with_tx(
+      [](pg::Tx& tx) -> Result<int> { return tx.exec1("SELECT partitions FROM log_settings")[0].as<int>(); });
   if (!stored) return std::unexpected(std::move(stored.error()));
   if (*stored != partitions)
     return fail(Code::kInvalid, "LogPartitionsDiffer",
@@ -245,7 +243,7 @@ Result<std::unique_ptr<EventLog>> make_postgres_log(const Clock& clock, pg::Pool
 }
 
 Result<void> ensure_ranges(pg::Pool& pool) {
-  return pool.with_tx([](pqxx::work& tx) -> Result<void> {
+  return pool.with_tx([](pg::Tx& tx) -> Result<void> {
     tx.exec("SELECT log_ensure_ranges(2)");
     return {};
   });

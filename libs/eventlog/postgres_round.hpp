@@ -1,4 +1,4 @@
-// Internal: one transaction of the PostgreSQL log, as the statements of libs/eventlog/sql/event_log.sql.
+// Internal: one transaction of the PostgreSQL log, as the statements of libs/eventlog/sql.
 #pragma once
 
 #include <optional>
@@ -21,13 +21,13 @@ struct Round {
 
 struct Outcome {
   Answers answers;
-  bool wrote = false;  // false: rolling back is as good as committing, and cheaper
+  bool wrote = false;  // and committed; false: rolling back is as good, and cheaper
   std::vector<Recorded> recorded;
 };
 
-// Decides what it can. All of it counts only once the transaction has committed.
-Outcome run_round(pqxx::work& tx, std::span<const Work* const> works, const Round& round,
-                  const std::function<void(pqxx::work&)>* also,
-                  const std::function<void(pqxx::work&, std::vector<std::any>&)>& on_append);
+// Decides what it can and commits, if there is anything to keep.
+Outcome run_round(pg::Tx& tx, std::span<const Work* const> works, const Round& round,
+                  const std::function<void(pg::Tx&)>* also,
+                  const std::function<void(pg::Tx&, std::vector<std::any>&)>& on_append);
 
 }  // namespace nodus::eventlog

@@ -7,6 +7,7 @@
 #include "libs/base/check.hpp"
 #include "libs/pg/connection.hpp"
 #include "libs/pg/reader.hpp"
+#include "libs/pg/session.hpp"
 
 #if defined(__has_feature) && __has_feature(address_sanitizer)
 // libpqxx before 7.6.1 loses one result (2 kB) with each lost connection, and with each refused one:
@@ -87,10 +88,18 @@ void Connection::disconnect() {
   connection_.reset();
 }
 
-pqxx::connection& Connection::raw() {
-  if (connection_ && connection_->is_open()) return *connection_;
+bool Connection::connected() const {
+  return connection_ != nullptr && connection_->is_open();
+}
+
+pqxx::connection_base& Connection::raw() {
+  return session();
+}
+
+Session& Connection::session() {
+  if (connected()) return *connection_;
   connection_.reset();
-  auto fresh = std::make_unique<pqxx::connection>(connect_string(options_));
+  auto fresh = std::make_unique<Session>(connect_string(options_));
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
   fresh->inhibit_reactivation(true);  // a silent reconnection would lose these settings and open transactions
@@ -111,36 +120,27 @@ pqxx::connection& Connection::raw() {
   return *connection_;
 }
 
-std::optional<Error> Connection::run(const std::function<bool(pqxx::work&)>& body) {
+std::optional<Error> Connection::run(const std::function<bool(Tx&)>& body) {
   bool committing = false;
   try {
-    std::unique_ptr<pqxx::work> tx;
-    bool reused = connection_ != nullptr;
+    Tx tx(*this);
     try {
-      tx = std::make_unique<pqxx::work>(raw());
-    } catch (const std::exception&) {
-      // A connection that died while idle: nothing ran yet, so a fresh one may take its place, once.
-      connection_.reset();
-      if (!reused) throw;
-      tx = std::make_unique<pqxx::work>(raw());
+      if (body(tx))
+        tx.commit();
+      else
+        tx.abort();
+    } catch (...) {
+      committing = tx.committing();
+      throw;
     }
-    if (!body(*tx)) {
-      tx->abort();
-      return std::nullopt;
-    }
-    committing = true;
-    tx->commit();
     return std::nullopt;
-  } catch (const pqxx::in_doubt_error&) {
-    connection_.reset();
-    return outcome_unknown();
   } catch (const pqxx::broken_connection& error) {
     connection_.reset();
     return committing ? outcome_unknown() : lost(first_line(error.what()));
   } catch (const pqxx::transaction_rollback& error) {
     return busy(first_line(error.what()));
   } catch (const pqxx::sql_error& error) {
-    bool open = connection_ && connection_->is_open();
+    bool open = connected();
     if (!open) connection_.reset();
     if (!open && committing) return outcome_unknown();
     return open ? classify(error) : lost(first_line(error.what()));
@@ -154,7 +154,7 @@ std::optional<Error> run_read(Connection& connection,
                               const std::function<void(pqxx::nontransaction&)>& body) {
   std::optional<Error> failed;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    pqxx::connection* raw = nullptr;
+    pqxx::connection_base* raw = nullptr;
     try {
       raw = &connection.raw();
       pqxx::nontransaction reader(*raw);

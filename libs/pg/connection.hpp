@@ -15,6 +15,7 @@
 
 #include "libs/base/clock.hpp"
 #include "libs/base/error.hpp"
+#include "libs/pg/tx.hpp"
 
 namespace nodus::pg {
 
@@ -28,18 +29,20 @@ struct ConnectOptions {
   Millis idle_in_transaction_timeout{3'000};
 };
 
+class Session;
+
 class Connection {
  public:
   explicit Connection(ConnectOptions options);
   ~Connection();
 
-  // Runs body(pqxx::work&) in one READ COMMITTED transaction. Commits when body returns a value, aborts when
-  // it returns an error or throws. A pqxx exception becomes an Error here and goes no further.
+  // Runs body(Tx&) in one transaction. Commits when body returns a value (and has not committed itself),
+  // aborts when it returns an error or throws. A pqxx exception becomes an Error here and goes no further.
   template <class Body>
-  auto with_tx(Body&& body) -> std::invoke_result_t<Body, pqxx::work&> {
-    using R = std::invoke_result_t<Body, pqxx::work&>;
+  auto with_tx(Body&& body) -> std::invoke_result_t<Body, Tx&> {
+    using R = std::invoke_result_t<Body, Tx&>;
     R result{std::unexpect, Error{}};
-    auto failed = run([&](pqxx::work& tx) {
+    auto failed = run([&](Tx& tx) {
       result = body(tx);
       return result.has_value();
     });
@@ -48,14 +51,16 @@ class Connection {
   }
 
   // For LISTEN and other uses outside transactions. Throws pqxx exceptions.
-  pqxx::connection& raw();
+  pqxx::connection_base& raw();
+  Session& session();  // the same; for Tx
+  bool connected() const;
   void disconnect();
 
  private:
-  std::optional<Error> run(const std::function<bool(pqxx::work&)>& body);
+  std::optional<Error> run(const std::function<bool(Tx&)>& body);
 
   ConnectOptions options_;
-  std::unique_ptr<pqxx::connection> connection_;
+  std::unique_ptr<Session> connection_;
 };
 
 // A fixed number of connections. acquire() waits up to `patience`, else Unavailable/DatabasePoolExhausted.
@@ -81,7 +86,7 @@ class Pool {
   Result<Lease> acquire(Millis patience = Millis(2'000));
 
   template <class Body>
-  auto with_tx(Body&& body) -> std::invoke_result_t<Body, pqxx::work&> {
+  auto with_tx(Body&& body) -> std::invoke_result_t<Body, Tx&> {
     auto lease = acquire();
     if (!lease) return std::unexpected(std::move(lease.error()));
     return (*lease)->with_tx(std::forward<Body>(body));

@@ -183,6 +183,79 @@ $$;
 
 ALTER FUNCTION lifecycle.log_lock_partition(p integer) OWNER TO lifecycle;
 
+CREATE FUNCTION lifecycle.log_take_heads(streams text[], parts integer[], may_wait boolean) RETURNS TABLE(head_stream text, head_version bigint, head_state_version integer, head_state bytea, head_place tid)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+DECLARE
+  found_rows integer;
+BEGIN
+  IF may_wait THEN
+    RETURN QUERY SELECT h.stream, h.version, h.state_version, h.state, h.ctid FROM heads h
+      WHERE h.stream = ANY (streams) ORDER BY h.stream FOR UPDATE;
+  ELSE
+    RETURN QUERY SELECT h.stream, h.version, h.state_version, h.state, h.ctid FROM heads h
+      WHERE h.stream = ANY (streams) FOR UPDATE SKIP LOCKED;
+  END IF;
+  GET DIAGNOSTICS found_rows = ROW_COUNT;
+  IF found_rows < cardinality(streams) THEN
+    RETURN QUERY INSERT INTO heads AS h (stream, log_partition)
+      SELECT s, p FROM unnest(streams, parts) AS u (s, p)
+      ON CONFLICT DO NOTHING RETURNING h.stream, h.version, h.state_version, h.state, h.ctid;
+  END IF;
+END $$;
+
+ALTER FUNCTION lifecycle.log_take_heads(streams text[], parts integer[], may_wait boolean) OWNER TO lifecycle;
+
+CREATE FUNCTION lifecycle.log_write(h_place tid[], h_version bigint[], h_state_version integer[], h_state bytea[], unused_streams text[], k_key text[], k_hash text[], k_answer bytea[], unused_keys text[], parts integer[], now_us bigint, e_part integer[], e_offset bigint[], e_stream text[], e_version bigint[], e_type text[], e_payload bytea[]) RETURNS TABLE(base_partition integer, base_position bigint)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+DECLARE
+  bases        bigint[];  -- by partition
+  rows_written integer;
+BEGIN
+  IF cardinality(h_place) > 0 THEN
+    UPDATE heads h SET version = u.v, state_version = u.sv, state = u.st
+      FROM unnest(h_place, h_version, h_state_version, h_state) AS u (place, v, sv, st) WHERE h.ctid = u.place;
+    GET DIAGNOSTICS rows_written = ROW_COUNT;
+    IF rows_written <> cardinality(h_place) THEN
+      RAISE 'heads written: % of %', rows_written, cardinality(h_place);
+    END IF;
+  END IF;
+  IF cardinality(unused_streams) > 0 THEN
+    DELETE FROM heads WHERE stream = ANY (unused_streams) AND version = 0 AND state_version = 0;
+  END IF;
+  IF cardinality(k_key) > 0 THEN
+    UPDATE idempotency i SET input_hash = u.h, answer = u.a
+      FROM unnest(k_key, k_hash, k_answer) AS u (k, h, a) WHERE i.key = u.k;
+  END IF;
+  IF cardinality(unused_keys) > 0 THEN
+    DELETE FROM idempotency WHERE key = ANY (unused_keys) AND answer IS NULL;
+  END IF;
+  IF cardinality(parts) = 0 THEN
+    RETURN;
+  END IF;
+  FOREACH base_partition IN ARRAY parts LOOP
+    PERFORM log_lock_partition(base_partition);
+  END LOOP;
+  FOREACH base_partition IN ARRAY parts LOOP
+    base_position := coalesce((SELECT e.position FROM events e WHERE e.log_partition = base_partition
+                               ORDER BY e.position DESC LIMIT 1), 0);
+    bases[base_partition] := base_position;
+    RETURN NEXT;
+  END LOOP;
+  INSERT INTO events (log_partition, position, version, at_us, stream, type, payload)
+    SELECT u.part, bases[u.part] + u.off, u.v, now_us, u.s, u.t, u.b
+    FROM unnest(e_part, e_offset, e_stream, e_version, e_type, e_payload) AS u (part, off, s, v, t, b);
+END $$;
+
+ALTER FUNCTION lifecycle.log_write(h_place tid[], h_version bigint[], h_state_version integer[], h_state bytea[], unused_streams text[], k_key text[], k_hash text[], k_answer bytea[], unused_keys text[], parts integer[], now_us bigint, e_part integer[], e_offset bigint[], e_stream text[], e_version bigint[], e_type text[], e_payload bytea[]) OWNER TO lifecycle;
+
 CREATE FUNCTION lifecycle.object_events_add(keep integer, now_us bigint, e_uid text[], e_project text[], e_kind text[], e_object_uid text[], e_object_name text[], e_type text[], e_reason text[], e_message text[], e_count bigint[], e_version bigint[]) RETURNS TABLE(ord bigint, uid text, project text, name text, object_kind text, object_uid text, object_name text, type text, reason text, message text, count bigint, first_us bigint, last_us bigint)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'

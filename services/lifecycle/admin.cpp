@@ -180,7 +180,7 @@ int administer(const Config& config, const AdminRequest& request) {
                            .status = code == 0 ? 200 : 400,
                            .reason = request.reason,
                            .peer = ""};
-  auto written = pool.with_tx([&](pqxx::work& tx) { return write_audit(tx, {record}); });
+  auto written = pool.with_tx([&](pg::Tx& tx) { return write_audit(tx, {record}); });
   return written ? code : failed(written.error());
 }
 

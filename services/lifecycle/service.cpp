@@ -76,7 +76,7 @@ int serve(const Config& config) {
     feed.nudge();
   });
   (*events)->on_append(
-      [&](pqxx::work& tx, std::vector<std::any>& notes) { write_changes(tx, notes, clock.now()); });
+      [&](pg::Tx& tx, std::vector<std::any>& notes) { write_changes(tx, notes, clock.now()); });
   OciImages images(config.images_dir);
   Keys keys(pool, clock);
   auto environment = SealedEnvironment::make(config.env_key);
@@ -97,7 +97,7 @@ int serve(const Config& config) {
   node_routes(server, api);
   activity_routes(server, api);
   const auto ready = [&] {
-    return pool.with_tx([](pqxx::work& tx) -> Result<void> {
+    return pool.with_tx([](pg::Tx& tx) -> Result<void> {
       tx.exec1("SELECT 1");
       return {};
     });

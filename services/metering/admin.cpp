@@ -97,7 +97,7 @@ void add_brake(CLI::App& app, AdminAction& chosen) {
       chosen = show_brake;
     else
       chosen = [=, engaged = static_cast<bool>(*on)](const Config& c) {
-        return change_brake(c, engaged, *reason, *author);
+        return set_brake(c, engaged, *reason, *author);
       };
   });
 }

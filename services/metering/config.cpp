@@ -7,6 +7,8 @@ namespace nodus::metering {
 
 namespace {
 
+constexpr size_t kShortestToken = 32;
+
 // Money time is whole seconds, so these durations are too.
 Seconds whole_seconds(config::Reader& in, const char* path, Seconds fallback, std::vector<Cause>& faults) {
   const Micros value = in.duration(path, fallback);
@@ -52,6 +54,9 @@ Result<Config> read_config(const std::string& path, std::string* printed, bool s
   out.deadlines.bus_patience = in.duration("deadlines.busPatience", std::chrono::minutes(1));
   if (serving) out.identity_secret = in.secret("NODUS_IDENTITY_SECRET");
   if (const char* secret = std::getenv("NODUS_STRIPE_SECRET")) out.stripe_secret = secret;
+  if (const char* token = std::getenv("NODUS_OPERATOR_TOKEN")) out.operator_token = token;
+  if (!out.operator_token.empty() && out.operator_token.size() < kShortestToken)
+    faults.push_back({"NODUS_OPERATOR_TOKEN", "FieldValueInvalid", "must have at least 32 characters"});
   if (printed) *printed = in.print();
   if (out.durations.stop_reserve >= out.durations.hold)
     faults.push_back({"money.stopReserve", "FieldValueInvalid", "must be less than money.hold"});

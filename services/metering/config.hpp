@@ -22,7 +22,8 @@ struct Config {
   Micros price_lead{300'000'000};
   std::string invoice_issuer;  // what numbers of invoices begin with
   std::string identity_secret;
-  std::string stripe_secret;  // NODUS_STRIPE_SECRET, of the payment webhook; empty: it is off
+  std::string operator_token;  // NODUS_OPERATOR_TOKEN, at least 32 bytes; empty: the operator API is off
+  std::string stripe_secret;   // NODUS_STRIPE_SECRET, of the payment webhook; empty: it is off
 };
 
 // Every fault at once, one cause each. `printed`: the effective values, secrets hidden. Operators' commands

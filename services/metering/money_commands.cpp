@@ -6,7 +6,6 @@
 #include "services/metering/adapters/postgres/ledger.hpp"
 #include "services/metering/adapters/postgres/rows.hpp"
 #include "services/metering/adapters/rebuild.hpp"
-#include "services/metering/app/names.hpp"
 #include "services/metering/operator.hpp"
 #include "services/metering/service.hpp"
 
@@ -15,37 +14,12 @@ namespace nodus::metering {
 namespace {
 
 Result<std::vector<PriceVersion>> book_of(Operator& with) {
-  return with.pool.with_tx(
-      [](pqxx::work& tx) -> Result<std::vector<PriceVersion>> { return read_prices(tx); });
+  return with.pool.with_tx([](pg::Tx& tx) -> Result<std::vector<PriceVersion>> { return read_prices(tx); });
 }
 
 const char* state_of(const PriceVersion& price, const PriceVersion* present, Instant now) {
   if (&price == present) return "in force";
   return price.effective_at > now ? "ahead" : "past";
-}
-
-// Every fault of the command line at once.
-Result<PostCredit> credit_of(const CreditRequest& asked) {
-  Error error{Code::kInvalid, "Invalid", "The credit has faults; nothing was posted."};
-  const auto fault = [&](std::string field, std::string message) {
-    error.causes.push_back({std::move(field), "FieldValueInvalid", std::move(message)});
-  };
-  const auto amount = Money::parse(asked.amount);
-  if (!amount) fault("--amount", amount.error().message);
-  if (!is_label(asked.org)) fault("--org", "takes the name of an organization");
-  PostCredit credit{OrgId(asked.org), asked.id, asked.kind, amount.value_or(Money()), asked.author};
-  credit.priority = asked.priority;
-  if (!asked.expires.empty()) {
-    const auto at = parse_rfc3339(asked.expires);
-    if (!at)
-      fault("--expires", at.error().message);
-    else if (*at != std::chrono::floor<Seconds>(*at))
-      fault("--expires", "must be a whole second");
-    else
-      credit.expires_s = to_money_second(*at);
-  }
-  if (!error.causes.empty()) return std::unexpected(std::move(error));
-  return credit;
 }
 
 }  // namespace
@@ -85,21 +59,23 @@ int show_prices(const Config& config, const std::string& version) {
 }
 
 int post_credit_of(const Config& config, const CreditRequest& request) {
-  const auto credit = credit_of(request);
-  if (!credit) return complain(credit.error(), 1);
+  auto credit = credit_of(request);
+  if (!credit) {
+    for (auto& cause : credit.error().causes) cause.field = "--" + cause.field;
+    return complain(credit.error(), 1);
+  }
   Operator with(config);
   if (auto opened = with.open(config); !opened) return complain(opened.error(), kMissing);
-  const std::vector works = {with.works->on_account(*credit)};
-  const auto answer = with.log->run(works).front();
-  if (!answer) return complain(answer.error(), 1);
+  const auto posted = post_credit(*with.log, *with.works, *credit);
+  if (!posted) return complain(posted.error(), 1);
   fmt::print("{} {} of ${} to {}: {}\n", request.kind, request.id, credit->amount.to_decimal(), request.org,
-             *answer == "done" ? "posted" : "posted before");
+             *posted ? "posted" : "posted before");
   return 0;
 }
 
 int list_credits(const Config& config, const std::string& org) {
   Operator with(config);
-  const auto listed = with.pool.with_tx([&](pqxx::work& tx) -> Result<void> {
+  const auto listed = with.pool.with_tx([&](pg::Tx& tx) -> Result<void> {
     fmt::print("{:<32} {:<10} {:>22} {:<21} {:<21} {}\n", "ID", "KIND", "AMOUNT", "POSTED", "EXPIRES",
                "AUTHOR");
     for (const auto& row : tx.exec_params("SELECT id, kind, amount, at_us, expires_s, author FROM credits"

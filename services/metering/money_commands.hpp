@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "services/metering/adapters/operations.hpp"
 #include "services/metering/config.hpp"
 
 namespace nodus::metering {
@@ -10,15 +11,10 @@ namespace nodus::metering {
 int list_prices(const Config& config);
 int show_prices(const Config& config, const std::string& version);
 
-struct CreditRequest {  // as typed
-  std::string kind, org, amount, id, author, expires;
-  int priority = 5;
-};
 int post_credit_of(const Config& config, const CreditRequest& request);
 int list_credits(const Config& config, const std::string& org);
 
-// Each change is a row with its reason; services heed it within a second.
-int change_brake(const Config& config, bool on, const std::string& reason, const std::string& author);
+int set_brake(const Config& config, bool on, const std::string& reason, const std::string& author);
 int show_brake(const Config& config);
 
 int run_rebuild(const Config& config);

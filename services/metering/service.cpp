@@ -9,6 +9,7 @@
 #include "services/metering/adapters/http/export_route.hpp"
 #include "services/metering/adapters/http/invoice_routes.hpp"
 #include "services/metering/adapters/http/money_routes.hpp"
+#include "services/metering/adapters/http/operator_routes.hpp"
 #include "services/metering/adapters/inputs.hpp"
 #include "services/metering/adapters/postgres/deadline_rows.hpp"
 #include "services/metering/adapters/postgres/read_models.hpp"
@@ -81,10 +82,12 @@ int serve(const Config& config) {
   const MoneyDeps money{
       clock, pool, **events, works, config.durations, config.identity_secret, config.stripe_secret};
   money_routes(server, money);
+  const OperatorDeps by_operator{money, config.price_lead, config.operator_token};
+  operator_routes(server, by_operator);
   const BudgetDeps budgets{clock, pool, **events, works, config.identity_secret, waiters};
   budget_routes(server, budgets);
   server.health_routes([&] {
-    return pool.with_tx([](pqxx::work& tx) -> Result<void> {
+    return pool.with_tx([](pg::Tx& tx) -> Result<void> {
       tx.exec1("SELECT 1");
       return {};
     });

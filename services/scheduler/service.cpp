@@ -60,7 +60,7 @@ struct Service::Parts {
   }
 
   Result<void> ready() {
-    return pool->with_tx([](pqxx::work& tx) -> Result<void> {
+    return pool->with_tx([](pg::Tx& tx) -> Result<void> {
       tx.exec1("SELECT 1");
       return {};
     });

@@ -163,17 +163,29 @@ std::string fresh_database(const std::vector<std::string>& sql_files, const std:
   return cluster().database(sql_files, schema);
 }
 
+std::vector<std::string> log_files(const std::vector<std::string>& more) {
+  std::vector<std::string> files{"libs/eventlog/sql/event_log.sql", "libs/eventlog/sql/heads_by_place.sql"};
+  files.insert(files.end(), more.begin(), more.end());
+  return files;
+}
+
 std::vector<std::string> migrations_of(const std::string& service) {
-  // The first two steps of each service are these, included with psql's \\ir.
-  std::vector<std::string> files{"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql"};
-  const std::string folder = "migrations/" + service;
+  std::vector<std::string> files;
+  const fs::path folder = fs::path("migrations") / service;
   std::ifstream plan(fs::path(NODUS_SOURCE_DIR) / folder / "sqitch.plan");
   for (std::string line; std::getline(plan, line);) {
     const std::string step = line.substr(0, line.find(' '));
-    if (!step.empty() && step[0] != '%' && step != "0001_event_log" && step != "0002_inbox")
-      files.push_back(folder + "/deploy/" + step + ".sql");
+    if (step.empty() || step[0] == '%') continue;
+    const fs::path deploy = folder / "deploy" / (step + ".sql");
+    std::ifstream script(fs::path(NODUS_SOURCE_DIR) / deploy);
+    std::vector<std::string> included;  // a step of files that all services share is nothing else
+    for (std::string part; std::getline(script, part);)
+      if (part.starts_with("\\ir "))
+        included.push_back((deploy.parent_path() / part.substr(4)).lexically_normal());
+    if (included.empty()) included.push_back(deploy);
+    files.insert(files.end(), included.begin(), included.end());
   }
-  CHECK(files.size() > 2, "{} has no plan", folder);
+  CHECK(files.size() > 2, "{} has no plan", folder.string());
   return files;
 }
 

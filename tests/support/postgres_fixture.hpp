@@ -11,6 +11,9 @@ namespace nodus::test {
 // template that is built once for each combination. Answers a libpq connection string for a superuser.
 std::string fresh_database(const std::vector<std::string>& sql_files, const std::string& schema);
 
+// The SQL files of the event log, then those given.
+std::vector<std::string> log_files(const std::vector<std::string>& more = {});
+
 // The SQL files of all of a service's tables, in the order of its plan.
 std::vector<std::string> migrations_of(const std::string& service);
 

@@ -1,4 +1,6 @@
 """Prices, quotes, credits and payments through the public API, the CLI and the operator's commands."""
+import datetime
+import decimal
 import hashlib
 import hmac
 import http.client
@@ -11,6 +13,7 @@ import urllib.parse
 import urllib.request
 
 import pytest
+import yaml
 
 from stack import PRESET, ROOT, running_stack, wait_until
 
@@ -120,3 +123,36 @@ def test_the_operators_commands_refuse_and_the_audit_holds(money):
     for command in (["verify"], ["rebuild", "--check"], ["audit"]):
         done = operator(money, *command)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_operator_api_does_the_same_over_http(money):
+    """On metering's own address, with its token; the public API knows nothing of it."""
+    listen = yaml.safe_load((money.home / "etc/metering.yaml").read_text())["http"]["listen"]
+    token = secrets_of(money)["NODUS_OPERATOR_TOKEN"]
+
+    def ask(method, path, body=None, token=token):
+        connection = http.client.HTTPConnection(listen, timeout=60)
+        connection.request(method, f"/operator/v1/{path}", body, {"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+    assert ask("GET", "prices", token=money.env["NODUS_API_KEY"])[0] == 401
+    assert money.call("GET", "/operator/v1/prices", key=token)[0] in (401, 404)
+
+    version = f"http-{int(time.time())}"
+    at = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+    book = {"versions": [version], "prices": {version: {
+        "effectiveAt": at.strftime("%Y-%m-%dT%H:%M:%SZ"), "cpuPerVcpuSecond": "0.000008", "memoryPerGibSecond": "0.000001",
+        "diskPerGibSecond": "0.00000002"}}}
+    assert ask("POST", "prices", yaml.safe_dump(book)) == (201, {"published": [version]})
+    assert ask("POST", "prices", yaml.safe_dump(book)) == (200, {"published": []})
+    status, _, prices = money.call("GET", "/apis/nodus.dev/v1/prices")
+    assert status == 200 and {"version": version, "state": "Ahead"}.items() <= prices["items"][-1].items()
+
+    before = decimal.Decimal(balance(money))
+    grant = {"kind": "Grant", "id": version, "amount": "3.25", "author": "ann"}
+    assert ask("POST", "organizations/dev/credits", json.dumps(grant))[0] == 201
+    assert ask("POST", "organizations/dev/credits", json.dumps(grant))[0] == 200
+    assert ask("POST", "organizations/dev/credits", json.dumps(grant | {"amount": 3.25}))[0] == 422
+    assert decimal.Decimal(balance(money)) == before + decimal.Decimal("3.25")
+    assert any(item["id"] == version for item in ask("GET", "organizations/dev/credits")[1]["items"])

@@ -75,7 +75,7 @@ std::unexpected<Error> bad_continue() {
 
 }  // namespace
 
-Result<void> write_audit(pqxx::work& tx, const std::vector<AuditRecord>& records) {
+Result<void> write_audit(pg::Tx& tx, const std::vector<AuditRecord>& records) {
   std::vector<int64_t> at;
   std::vector<int32_t> status;
   std::vector<std::string_view> columns[11];
@@ -181,7 +181,7 @@ Result<size_t> AuditLog::write_batch() {
     batch.assign(waiting_.begin(), end);
   }
   if (batch.empty()) return 0;
-  auto done = pool_.with_tx([&](pqxx::work& tx) { return write_audit(tx, batch); });
+  auto done = pool_.with_tx([&](pg::Tx& tx) { return write_audit(tx, batch); });
   if (!done) return std::unexpected(std::move(done.error()));
   std::lock_guard lock(mutex_);
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(batch.size()));
@@ -201,7 +201,7 @@ Result<AuditPage> AuditLog::page(const OrgId& org, const AuditQuery& query) {
       return bad_continue();
     before_id = query.after.substr(dash + 1);
   }
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<AuditPage> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<AuditPage> {
     AuditPage page;
     for (const auto& row :
          tx.exec_params("SELECT at_us, id, org, key_id, key_name, role, project, method, route, object, "

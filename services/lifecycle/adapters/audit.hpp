@@ -86,6 +86,6 @@ class AuditLog {
   std::jthread thread_;
 };
 
-Result<void> write_audit(pqxx::work& tx, const std::vector<AuditRecord>& records);
+Result<void> write_audit(pg::Tx& tx, const std::vector<AuditRecord>& records);
 
 }  // namespace nodus::lifecycle

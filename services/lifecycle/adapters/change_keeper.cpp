@@ -52,7 +52,7 @@ Result<void> ChangeKeeper::run(std::any note, std::vector<std::string> streams) 
 }
 
 Result<bool> ChangeKeeper::number_old_ones() {
-  auto found = pool_.with_tx([](pqxx::work& tx) -> Result<std::vector<SandboxUid>> {
+  auto found = pool_.with_tx([](pg::Tx& tx) -> Result<std::vector<SandboxUid>> {
     std::vector<SandboxUid> out;
     for (const auto& row : tx.exec_params("SELECT s.uid FROM sandboxes s WHERE NOT EXISTS "
                                           "(SELECT 1 FROM sandbox_told t WHERE t.uid = s.uid) LIMIT $1",
@@ -69,7 +69,7 @@ Result<bool> ChangeKeeper::number_old_ones() {
 
 // The floor rises before rows go, in one transaction: who reads a page sees both.
 Result<bool> ChangeKeeper::drop_changes() {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<bool> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<bool> {
     const auto row = tx.exec_params1(
         "WITH f AS (SELECT position FROM changes_floor FOR UPDATE), l AS (SELECT max(position) AS last FROM "
         "changes), "

@@ -109,7 +109,7 @@ json::object selectable(const Sandbox& sandbox) {
 
 class Writer {
  public:
-  Writer(pqxx::work& tx, Notes notes, Instant now) : tx_(tx), notes_(std::move(notes)), now_(now) {}
+  Writer(pg::Tx& tx, Notes notes, Instant now) : tx_(tx), notes_(std::move(notes)), now_(now) {}
 
   void run() {
     begin();
@@ -124,15 +124,16 @@ class Writer {
  private:
   void begin() {
     std::vector<std::string_view> uids(notes_.touched.begin(), notes_.touched.end());
-    tx_.conn().prepare("changes_begin",
-                       "SELECT uid, last, generation, busy, open, state FROM changes_begin($1)");
-    for (const auto& row : tx_.exec_prepared("changes_begin", pg::text_array(uids))) {
-      const auto uid = row[0].as<std::string>();
+    const auto rows =
+        tx_.run({"changes_begin", "SELECT uid, last, generation, busy, open, state FROM changes_begin($1)",
+                 pg::arrays::texts(uids)});
+    for (int row = 0; row < rows.size(); ++row) {
+      const std::string uid(rows.bytes(row, 0));
       if (uid.empty())
-        position_ = row[1].as<int64_t>();
+        position_ = rows.int8(row, 1);
       else
-        known_[uid] = {row[2].as<int64_t>(), row[3].as<bool>(), row[4].as<int64_t>() > 0, !row[5].is_null(),
-                       row[5].is_null() ? "" : pqxx::binarystring(row[5]).str()};
+        known_[uid] = {rows.int8(row, 2), rows.boolean(row, 3), rows.int8(row, 4) > 0, !rows.null(row, 5),
+                       std::string(rows.bytes(row, 5))};
     }
   }
 
@@ -330,19 +331,17 @@ class Writer {
       p_uid.push_back(uid);
       p_version.push_back(version);
     }
-    tx_.conn().prepare(
-        "changes_write",
-        "SELECT changes_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)");
-    tx_.exec_prepared("changes_write", to_micros(now_), pg::int8_array(c_position), pg::text_array(c_project),
-                      pg::text_array(c_resource), pg::text_array(c_type), pg::text_array(c_object),
-                      pg::text_array(c_was), pg::text_array(s_uid), pg::int8_array(s_version),
-                      pg::int8_array(s_generation), pg::int4_array(s_busy), pg::int4_array(s_own),
-                      pg::text_array(s_phase), pg::text_array(s_labels),
-                      pg::text_array(std::vector<std::string_view>(gone_.begin(), gone_.end())),
-                      pg::text_array(p_uid), pg::int8_array(p_version));
+    using namespace pg::arrays;
+    tx_.later({"changes_write",
+               "SELECT changes_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,"
+               " $17)",
+               to_micros(now_), int8s(c_position), texts(c_project), texts(c_resource), texts(c_type),
+               texts(c_object), texts(c_was), texts(s_uid), int8s(s_version), int8s(s_generation),
+               int4s(s_busy), int4s(s_own), texts(s_phase), texts(s_labels),
+               texts({gone_.begin(), gone_.end()}), texts(p_uid), int8s(p_version)});
   }
 
-  pqxx::work& tx_;
+  pg::Tx& tx_;
   const Notes notes_;
   const Instant now_;
   int64_t position_ = 0;  // the last one given out
@@ -355,7 +354,7 @@ class Writer {
 
 }  // namespace
 
-void write_changes(pqxx::work& tx, std::vector<std::any>& notes, Instant now) {
+void write_changes(pg::Tx& tx, std::vector<std::any>& notes, Instant now) {
   Writer(tx, fold(notes), now).run();
 }
 

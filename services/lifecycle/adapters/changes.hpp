@@ -57,6 +57,6 @@ struct ExpireNote {  // Events of objects that are gone for long, at most `limit
 };
 
 // The hook of eventlog::EventLog::on_append.
-void write_changes(pqxx::work& tx, std::vector<std::any>& notes, Instant now);
+void write_changes(pg::Tx& tx, std::vector<std::any>& notes, Instant now);
 
 }  // namespace nodus::lifecycle

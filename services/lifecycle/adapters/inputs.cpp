@@ -108,7 +108,7 @@ MaybeWork from_metering(const bus::Message& message, Instant now) {
         .input_hash = "",
         .streams = {},
         .decide = [org = event->org(), at = event->at_us()](eventlog::Unit& unit) -> Result<std::string> {
-          unit.project([org, at](pqxx::work& tx) {
+          unit.project([org, at](pg::Tx& tx) {
             tx.exec_params0(
                 "INSERT INTO funds (org, changed_us) VALUES ($1, $2) ON CONFLICT (org) "
                 "DO UPDATE SET changed_us = greatest(funds.changed_us, excluded.changed_us)",

@@ -87,7 +87,7 @@ Result<ObjectEvent> event_of(const pqxx::row& row, int from) {
 template <class T, class Map>
 Result<Listed<T>> page(pg::Pool& pool, const std::string& sql, const std::vector<std::string>& parameters,
                        int limit, Map map) {
-  return pool.with_tx([&](pqxx::work& tx) -> Result<Listed<T>> {
+  return pool.with_tx([&](pg::Tx& tx) -> Result<Listed<T>> {
     Listed<T> out;
     const auto rows = tx.exec_params(fmt::format(kPage, sql), pqxx::prepare::make_dynamic_params(parameters));
     for (const auto& row : rows) {
@@ -121,7 +121,7 @@ Result<SandboxView> PostgresCatalog::view(const ProjectId& project, const std::s
 }
 
 Result<SandboxView> PostgresCatalog::view(const SandboxUid& uid) {
-  auto found = pool_.with_tx([&](pqxx::work& tx) -> Result<std::optional<SandboxView>> {
+  auto found = pool_.with_tx([&](pg::Tx& tx) -> Result<std::optional<SandboxView>> {
     tx.conn().prepare("sandbox_by_uid",
                       fmt::format("SELECT {} FROM sandboxes s JOIN heads h ON h.stream = 'sandbox/' || s.uid "
                                   "LEFT JOIN sandbox_told t ON t.uid = s.uid "
@@ -152,7 +152,7 @@ Result<Listed<SandboxView>> PostgresCatalog::sandboxes(const ProjectId& project,
 }
 
 Result<ProcessView> PostgresCatalog::process_view(const ProjectId& project, const std::string& name) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<ProcessView> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<ProcessView> {
     tx.conn().prepare(
         "process_by_name",
         "SELECT p.resource_version, h.state FROM processes p JOIN sandboxes s ON s.uid = p.sandbox_uid "
@@ -183,7 +183,7 @@ Result<Listed<ProcessView>> PostgresCatalog::processes(const ProjectId& project,
 }
 
 Result<ObjectEvent> PostgresCatalog::event(const ProjectId& project, const std::string& name) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<ObjectEvent> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<ObjectEvent> {
     const auto rows = tx.exec_params(
         fmt::format("SELECT {} FROM object_events e WHERE e.project = $1 AND e.name = $2", kEventColumns),
         project.str(), name);
@@ -204,7 +204,7 @@ Result<Listed<ObjectEvent>> PostgresCatalog::events(const ProjectId& project, co
 
 Result<ChangePage> PostgresCatalog::changes(const ProjectId& project, const std::string& resource,
                                             int64_t after, int limit) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<ChangePage> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<ChangePage> {
     tx.conn().prepare(
         "changes_after",
         "SELECT l.floor, l.last, x.* FROM (SELECT (SELECT position FROM changes_floor) AS floor, "

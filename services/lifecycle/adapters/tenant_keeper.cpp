@@ -34,7 +34,7 @@ void TenantKeeper::run(const std::stop_token& stop, Millis every) {
 }
 
 Result<int> TenantKeeper::stop_suspended() {
-  auto running = pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<std::string>> {
+  auto running = pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<std::string>> {
     std::vector<std::string> out;
     // Those that hold a slot or an offer, and those that wait to ask for one again.
     for (const auto& row :
@@ -71,7 +71,7 @@ Result<int> TenantKeeper::stop_suspended() {
 }
 
 Result<int64_t> TenantKeeper::fold_usage() {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<int64_t> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<int64_t> {
     return tx
         .exec_params1(
             "WITH gone AS (DELETE FROM usage_changes WHERE id IN (SELECT id FROM usage_changes ORDER BY id "

@@ -29,7 +29,7 @@ ApiKey key_of(const pqxx::row& row) {
           maybe_instant(row[6]),    {}};
 }
 
-void read_secrets(pqxx::work& tx, ApiKey& key, Instant now) {
+void read_secrets(pg::Tx& tx, ApiKey& key, Instant now) {
   for (const auto& row : tx.exec_params("SELECT hint, created_us, expires_us FROM api_key_secrets "
                                         "WHERE key_id = $1 AND coalesce(expires_us > $2, true) "
                                         "ORDER BY created_us DESC, sha256",
@@ -38,7 +38,7 @@ void read_secrets(pqxx::work& tx, ApiKey& key, Instant now) {
         {row[0].as<std::string>(), from_micros(row[1].as<int64_t>()), maybe_instant(row[2])});
 }
 
-Result<ApiKey> find_key(pqxx::work& tx, const OrgId& org, const std::string& name, Instant now) {
+Result<ApiKey> find_key(pg::Tx& tx, const OrgId& org, const std::string& name, Instant now) {
   const auto rows = tx.exec_params(
       std::string(kColumns) + "WHERE k.org = $1 AND k.name = $2 AND k.revoked_us IS NULL", org.str(), name);
   if (rows.empty()) return fail(Code::kNotFound, "NotFound", "There is no key named \"" + name + "\".");
@@ -48,11 +48,11 @@ Result<ApiKey> find_key(pqxx::work& tx, const OrgId& org, const std::string& nam
 }
 
 // Changes of an organization's keys come one after the other.
-void lock_keys(pqxx::work& tx, const OrgId& org) {
+void lock_keys(pg::Tx& tx, const OrgId& org) {
   tx.exec_params("SELECT pg_advisory_xact_lock(hashtext($1))", "keys/" + org.str());
 }
 
-void add_secret(pqxx::work& tx, const std::string& key_id, const std::string& secret, Instant now) {
+void add_secret(pg::Tx& tx, const std::string& key_id, const std::string& secret, Instant now) {
   tx.exec_params0("INSERT INTO api_key_secrets (sha256, key_id, hint, created_us) VALUES ($1, $2, $3, $4)",
                   sha256_hex(secret), key_id, secret.substr(0, kHintBytes), to_micros(now));
 }
@@ -64,7 +64,7 @@ std::string new_secret() {
 }
 
 Result<std::vector<ApiKey>> Tenants::keys(const OrgId& org, const NamePage& page) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<ApiKey>> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<ApiKey>> {
     std::vector<ApiKey> out;
     for (const auto& row :
          tx.exec_params(std::string(kColumns) + "WHERE k.org = $1 AND k.name > $2 AND k.revoked_us IS NULL "
@@ -78,12 +78,12 @@ Result<std::vector<ApiKey>> Tenants::keys(const OrgId& org, const NamePage& page
 }
 
 Result<ApiKey> Tenants::key(const OrgId& org, const std::string& name) {
-  return pool_.with_tx([&](pqxx::work& tx) { return find_key(tx, org, name, clock_.now()); });
+  return pool_.with_tx([&](pg::Tx& tx) { return find_key(tx, org, name, clock_.now()); });
 }
 
 Result<KeyWithSecret> Tenants::create_key(const OrgId& org, const NewKey& wanted) {
   const Instant now = clock_.now();
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<KeyWithSecret> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<KeyWithSecret> {
     lock_keys(tx, org);
     if (!wanted.project.empty() &&
         tx.exec_params("SELECT 1 FROM projects WHERE org = $1 AND name = $2 FOR KEY SHARE", org.str(),
@@ -115,7 +115,7 @@ Result<KeyWithSecret> Tenants::create_key(const OrgId& org, const NewKey& wanted
 
 Result<KeyWithSecret> Tenants::rotate_key(const OrgId& org, const std::string& name, Micros overlap) {
   const Instant now = clock_.now();
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<KeyWithSecret> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<KeyWithSecret> {
     lock_keys(tx, org);
     auto key = find_key(tx, org, name, now);
     if (!key) return std::unexpected(std::move(key.error()));
@@ -142,7 +142,7 @@ Result<KeyWithSecret> Tenants::rotate_key(const OrgId& org, const std::string& n
 
 Result<ApiKey> Tenants::revoke_key(const OrgId& org, const std::string& name) {
   const Instant now = clock_.now();
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<ApiKey> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<ApiKey> {
     lock_keys(tx, org);
     auto key = find_key(tx, org, name, now);
     if (!key) return key;

@@ -38,14 +38,14 @@ Organization organization_of(const pqxx::row& row) {
   return out;
 }
 
-Result<Organization> find_organization(pqxx::work& tx, const OrgId& org) {
+Result<Organization> find_organization(pg::Tx& tx, const OrgId& org) {
   const auto rows = tx.exec_params(std::string(kOrganization) + "WHERE o.org = $1", org.str());
   if (rows.empty())
     return fail(Code::kNotFound, "NotFound", "There is no organization named \"" + org.str() + "\".");
   return organization_of(rows[0]);
 }
 
-Result<Project> find_project(pqxx::work& tx, const OrgId& org, const std::string& name, bool lock) {
+Result<Project> find_project(pg::Tx& tx, const OrgId& org, const std::string& name, bool lock) {
   const auto rows = tx.exec_params(std::string("SELECT id, name, created_us FROM projects "
                                                "WHERE org = $1 AND name = $2") +
                                        (lock ? " FOR UPDATE" : ""),
@@ -64,7 +64,7 @@ Quotas effective(const QuotaRow& row, const Quotas& defaults) {
 }
 
 Result<Organization> Tenants::create_organization(const OrgId& org, const std::string& display_name) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<Organization> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<Organization> {
     const auto made = tx.exec_params(
         "INSERT INTO organizations (org, display_name, created_us) VALUES ($1, $2, $3) ON CONFLICT DO "
         "NOTHING",
@@ -76,7 +76,7 @@ Result<Organization> Tenants::create_organization(const OrgId& org, const std::s
 }
 
 Result<std::vector<Organization>> Tenants::organizations(const NamePage& page) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<Organization>> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<Organization>> {
     std::vector<Organization> out;
     for (const auto& row : tx.exec_params(
              std::string(kOrganization) + "WHERE o.org > $1 ORDER BY o.org LIMIT $2", page.after, page.limit))
@@ -86,11 +86,11 @@ Result<std::vector<Organization>> Tenants::organizations(const NamePage& page) {
 }
 
 Result<Organization> Tenants::organization(const OrgId& org) {
-  return pool_.with_tx([&](pqxx::work& tx) { return find_organization(tx, org); });
+  return pool_.with_tx([&](pg::Tx& tx) { return find_organization(tx, org); });
 }
 
 Result<Organization> Tenants::suspend(const OrgId& org, const std::string& reason) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<Organization> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<Organization> {
     tx.exec_params0(
         "UPDATE organizations SET suspended_us = coalesce(suspended_us, $2), suspended_reason = $3 "
         "WHERE org = $1",
@@ -100,7 +100,7 @@ Result<Organization> Tenants::suspend(const OrgId& org, const std::string& reaso
 }
 
 Result<Organization> Tenants::resume(const OrgId& org) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<Organization> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<Organization> {
     tx.exec_params0("UPDATE organizations SET suspended_us = NULL, suspended_reason = '' WHERE org = $1",
                     org.str());
     return find_organization(tx, org);
@@ -108,7 +108,7 @@ Result<Organization> Tenants::resume(const OrgId& org) {
 }
 
 Result<Organization> Tenants::set_quotas(const OrgId& org, const QuotaRow& quotas) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<Organization> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<Organization> {
     tx.exec_params0(
         "UPDATE organizations SET quota_sandboxes = $2, quota_cpu_milli = $3, quota_stored_bytes = $4, "
         "quota_creates_per_minute = $5 WHERE org = $1",
@@ -118,7 +118,7 @@ Result<Organization> Tenants::set_quotas(const OrgId& org, const QuotaRow& quota
 }
 
 Result<void> Tenants::bootstrap(const OrgId& org, const std::string& project, const std::string& secret) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<void> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<void> {
     const int64_t now = to_micros(clock_.now());
     tx.exec_params0("INSERT INTO organizations (org, created_us) VALUES ($1, $2) ON CONFLICT DO NOTHING",
                     org.str(), now);
@@ -137,7 +137,7 @@ Result<void> Tenants::bootstrap(const OrgId& org, const std::string& project, co
 }
 
 Result<std::vector<Project>> Tenants::projects(const OrgId& org, const NamePage& page) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<Project>> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<Project>> {
     std::vector<Project> out;
     for (const auto& row : tx.exec_params("SELECT id, name, created_us FROM projects "
                                           "WHERE org = $1 AND name > $2 ORDER BY name LIMIT $3",
@@ -149,11 +149,11 @@ Result<std::vector<Project>> Tenants::projects(const OrgId& org, const NamePage&
 }
 
 Result<Project> Tenants::project(const OrgId& org, const std::string& name) {
-  return pool_.with_tx([&](pqxx::work& tx) { return find_project(tx, org, name, false); });
+  return pool_.with_tx([&](pg::Tx& tx) { return find_project(tx, org, name, false); });
 }
 
 Result<Project> Tenants::create_project(const OrgId& org, const std::string& name) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<Project> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<Project> {
     tx.exec_params("SELECT pg_advisory_xact_lock(hashtext($1))", "projects/" + org.str());
     const auto count = tx.exec_params1("SELECT count(*) FROM projects WHERE org = $1", org.str());
     const auto made = tx.exec_params(
@@ -169,7 +169,7 @@ Result<Project> Tenants::create_project(const OrgId& org, const std::string& nam
 }
 
 Result<Project> Tenants::delete_project(const OrgId& org, const std::string& name) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<Project> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<Project> {
     // A create takes this row FOR KEY SHARE (app/quotas.cpp): either it is seen here, or it finds no project.
     auto project = find_project(tx, org, name, true);
     if (!project) return project;

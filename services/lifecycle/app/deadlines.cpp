@@ -241,7 +241,7 @@ Millis Deadlines::read() {
 Result<void> Deadlines::load() {
   for (int64_t block = 0;; block += kBlocks) {
     int64_t blocks = 0;
-    auto page = pool_.with_tx([&](pqxx::work& tx) -> Result<pqxx::result> {
+    auto page = pool_.with_tx([&](pg::Tx& tx) -> Result<pqxx::result> {
       blocks = tx.exec1("SELECT pg_relation_size('deadlines') / current_setting('block_size')::bigint")[0]
                    .as<int64_t>();
       return tx.exec_params(
@@ -269,7 +269,7 @@ Result<void> Deadlines::read_changed() {
   std::vector<std::string> streams;
   for (const auto& name : names) streams.push_back(std::string(kPrefix) + uuid_text(name.high, name.low));
   const std::vector<std::string_view> views(streams.begin(), streams.end());
-  auto read = pool_.with_tx([&](pqxx::work& tx) -> Result<pqxx::result> {
+  auto read = pool_.with_tx([&](pg::Tx& tx) -> Result<pqxx::result> {
     return tx.exec_params("SELECT stream, kind, due_us FROM deadlines WHERE stream = ANY($1::text[])",
                           pg::text_array(views));
   });
@@ -297,7 +297,7 @@ Result<void> Deadlines::read_changed() {
 }
 
 Result<void> Deadlines::read_near() {
-  auto near = pool_.with_tx([&](pqxx::work& tx) -> Result<pqxx::result> {
+  auto near = pool_.with_tx([&](pg::Tx& tx) -> Result<pqxx::result> {
     return tx.exec_params(
         "SELECT stream, kind, due_us FROM deadlines WHERE due_us <= $1 ORDER BY due_us LIMIT $2",
         to_micros(clock_.now() + Seconds(1) + options_.poll), kNearLimit);

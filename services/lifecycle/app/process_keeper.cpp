@@ -70,7 +70,7 @@ Result<void> ProcessKeeper::end_over() {
     int64_t epoch;
     std::string reason;
   };
-  auto found = pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<Over>> {
+  auto found = pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<Over>> {
     std::vector<Over> out;
     const auto rows = tx.exec_params(
         "SELECT uid, epoch, over_reason FROM processes WHERE NOT ended AND over_us <= $1 "
@@ -103,7 +103,7 @@ Result<void> ProcessKeeper::end_over() {
 Result<void> ProcessKeeper::ask_unheard() {
   if (asked_ != Micros(0) && clock_.boot() - asked_ < options_.ask) return {};
   asked_ = clock_.boot();
-  auto found = pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<std::string>> {
+  auto found = pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<std::string>> {
     std::vector<std::string> out;
     const auto rows = tx.exec_params(
         "SELECT uid FROM processes WHERE NOT ended AND over_us IS NULL "
@@ -132,14 +132,14 @@ Result<void> ProcessKeeper::ask_unheard() {
       silent.insert(admitted.machine);
   }
   if (heard.empty()) return {};
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<void> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<void> {
     for (const auto& uid : heard) tx.exec_params0("UPDATE processes SET heard = true WHERE uid = $1", uid);
     return {};
   });
 }
 
 Result<void> ProcessKeeper::remove_outputs() {
-  auto gone = pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<std::string>> {
+  auto gone = pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<std::string>> {
     std::vector<std::string> out;
     for (const auto& row : tx.exec_params("SELECT sandbox_uid FROM outputs_to_remove LIMIT $1", kPage))
       out.push_back(row[0].as<std::string>());
@@ -148,7 +148,7 @@ Result<void> ProcessKeeper::remove_outputs() {
   if (!gone) return std::unexpected(std::move(gone.error()));
   for (const auto& uid : *gone) {
     if (auto removed = outputs_.remove(SandboxUid(uid)); !removed) return removed;
-    auto done = pool_.with_tx([&](pqxx::work& tx) -> Result<void> {
+    auto done = pool_.with_tx([&](pg::Tx& tx) -> Result<void> {
       tx.exec_params0("DELETE FROM outputs_to_remove WHERE sandbox_uid = $1", uid);
       return {};
     });

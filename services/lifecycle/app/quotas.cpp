@@ -76,7 +76,7 @@ struct Standing {
   Share used;
 };
 
-std::optional<Standing> read_standing(pqxx::work& tx, const OrgId& org, const Quotas& defaults) {
+std::optional<Standing> read_standing(pg::Tx& tx, const OrgId& org, const Quotas& defaults) {
   const auto rows = tx.exec_params(
       "SELECT o.suspended_us IS NOT NULL, o.suspended_reason, coalesce(o.quota_sandboxes, $2), "
       "coalesce(o.quota_cpu_milli, $3), coalesce(o.quota_stored_bytes, $4), "
@@ -175,7 +175,7 @@ Error organization_suspended(const std::string& reason) {
 Result<void> check_quota(eventlog::Unit& unit, const Sandbox& before, const Sandbox& after,
                          const Quotas& defaults, Instant now) {
   const Share added = share_of(after) - share_of(before);
-  pqxx::work* tx = unit.sql();
+  pg::Tx* tx = unit.sql();
   if (tx == nullptr || (added.sandboxes <= 0 && added.cpu_milli <= 0)) return {};
   const auto standing = read_standing(*tx, after.org, defaults);
   if (!standing) return {};  // not a tenant: a test of the core
@@ -188,12 +188,12 @@ Result<void> check_quota(eventlog::Unit& unit, const Sandbox& before, const Sand
   return {};
 }
 
-void project_usage(pqxx::work& tx, const Sandbox& before, const Sandbox& after) {
+void project_usage(pg::Tx& tx, const Sandbox& before, const Sandbox& after) {
   const Share change = share_of(after) - share_of(before);
   if (change == Share{}) return;
-  tx.exec_params0(
-      "INSERT INTO usage_changes (org, sandboxes, cpu_milli, stored_bytes) VALUES ($1, $2, $3, $4)",
-      after.org.str(), change.sandboxes, change.cpu_milli, change.stored_bytes);
+  tx.later({"usage_change",
+            "INSERT INTO usage_changes (org, sandboxes, cpu_milli, stored_bytes) VALUES ($1, $2, $3, $4)",
+            after.org.str(), change.sandboxes, change.cpu_milli, change.stored_bytes});
 }
 
 }  // namespace nodus::lifecycle

@@ -38,7 +38,7 @@ std::string quota_stream(const OrgId& org);
 Result<void> check_quota(eventlog::Unit& unit, const Sandbox& before, const Sandbox& after,
                          const Quotas& defaults, Instant now);
 // Adds the change to what the organization uses. Every change of a Sandbox passes here.
-void project_usage(pqxx::work& tx, const Sandbox& before, const Sandbox& after);
+void project_usage(pg::Tx& tx, const Sandbox& before, const Sandbox& after);
 
 Error organization_suspended(const std::string& reason);
 

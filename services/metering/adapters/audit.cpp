@@ -120,7 +120,7 @@ constexpr Question kQuestions[] = {
 Result<std::vector<Check>> audit(pg::Pool& pool, eventlog::EventLog& log) {
   std::vector<Check> checks;
   for (const auto& question : kQuestions) {
-    auto check = pool.with_tx([&](pqxx::work& tx) -> Result<Check> {
+    auto check = pool.with_tx([&](pg::Tx& tx) -> Result<Check> {
       const auto rows =
           tx.exec(std::string("SELECT count(*), min(fault) FROM (") + question.sql + ") f (fault)");
       return Check{question.name, rows[0][0].as<int64_t>(), rows[0][1].is_null() ? "" : rows[0][1].c_str()};

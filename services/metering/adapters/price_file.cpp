@@ -49,12 +49,8 @@ std::map<std::string, Money> read_machines(config::Reader& in, const std::string
   return machines;
 }
 
-}  // namespace
-
-Result<std::vector<PriceVersion>> read_price_file(const std::string& path) {
-  auto document = config::load_file(path);
-  if (!document) return std::unexpected(std::move(document.error()));
-  config::Reader in(*document);
+Result<std::vector<PriceVersion>> read_document(std::shared_ptr<const config::Document> document) {
+  config::Reader in(std::move(document));
   Faults faults;
   std::vector<PriceVersion> versions;
   const auto names = in.texts("versions", {});
@@ -79,9 +75,23 @@ Result<std::vector<PriceVersion>> read_price_file(const std::string& path) {
   return versions;
 }
 
+}  // namespace
+
+Result<std::vector<PriceVersion>> read_price_file(const std::string& path) {
+  auto document = config::load_file(path);
+  if (!document) return std::unexpected(std::move(document.error()));
+  return read_document(std::move(*document));
+}
+
+Result<std::vector<PriceVersion>> read_price_text(const std::string& yaml) {
+  auto document = config::load_text(yaml);
+  if (!document) return std::unexpected(std::move(document.error()));
+  return read_document(std::move(*document));
+}
+
 Result<std::vector<std::string>> publish_prices(pg::Pool& pool, const std::vector<PriceVersion>& proposed,
                                                 Instant now, Micros lead) {
-  return pool.with_tx([&](pqxx::work& tx) -> Result<std::vector<std::string>> {
+  return pool.with_tx([&](pg::Tx& tx) -> Result<std::vector<std::string>> {
     tx.exec("LOCK TABLE prices IN SHARE ROW EXCLUSIVE MODE");
     const auto fresh = to_publish(read_prices(tx), proposed, now, lead);
     if (!fresh) return std::unexpected(fresh.error());

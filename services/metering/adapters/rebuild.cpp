@@ -54,7 +54,7 @@ Result<void> compare(pg::Pool& pool, const std::vector<Posted>& posted, Check& l
     kinds.push_back(p.entry.kind);
     refs.push_back(p.entry.ref);
   }
-  return pool.with_tx([&](pqxx::work& tx) -> Result<void> {
+  return pool.with_tx([&](pg::Tx& tx) -> Result<void> {
     const auto rows = tx.exec_params(
         "SELECT e.stream, e.version, e.at_us, (SELECT string_agg(l.ordinal || ':' || l.account || ':' ||"
         " l.amount, ',' ORDER BY l.ordinal) FROM ledger_lines l WHERE l.entry = e.id), p.amount"
@@ -86,7 +86,7 @@ Result<void> compare(pg::Pool& pool, const std::vector<Posted>& posted, Check& l
 
 Result<void> replay_postings(pg::Pool& pool, eventlog::EventLog& log, Check& ledger, Check& postings) {
   // Counted first: what is posted meanwhile is in the log that is read then.
-  const auto counts = pool.with_tx([](pqxx::work& tx) -> Result<std::pair<int64_t, int64_t>> {
+  const auto counts = pool.with_tx([](pg::Tx& tx) -> Result<std::pair<int64_t, int64_t>> {
     const auto row =
         tx.exec1("SELECT (SELECT count(*) FROM ledger_entries), (SELECT count(*) FROM postings)");
     return std::pair(row[0].as<int64_t>(), row[1].as<int64_t>());
@@ -161,7 +161,7 @@ Result<StreamFault> replay(eventlog::EventLog& log, const std::string& stream) {
 
 Result<void> replay_heads(pg::Pool& pool, eventlog::EventLog& log, Check& heads, Check& caps) {
   for (std::string after;;) {
-    const auto streams = pool.with_tx([&](pqxx::work& tx) -> Result<std::vector<std::string>> {
+    const auto streams = pool.with_tx([&](pg::Tx& tx) -> Result<std::vector<std::string>> {
       std::vector<std::string> names;
       for (const auto& row :
            tx.exec_params("SELECT stream FROM heads WHERE stream > $1 ORDER BY stream LIMIT 500", after))

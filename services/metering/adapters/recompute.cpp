@@ -166,7 +166,7 @@ class Recomputation {
         expected.emplace_back(&closed, text_of(closed, line));
       }
     if (!uids.empty()) {
-      auto stored = pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<std::string>> {
+      auto stored = pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<std::string>> {
         std::vector<std::string> found;
         for (const auto& row : tx.exec_params(
                  "SELECT concat_ws(' ', org, project, sandbox_name, kind, b.from_s, to_s, "
@@ -192,7 +192,7 @@ class Recomputation {
 
   Result<void> compare_sums() {
     const std::string whose = only_.empty() ? "" : " AND org = $3";
-    return pool_.with_tx([&](pqxx::work& tx) -> Result<void> {
+    return pool_.with_tx([&](pg::Tx& tx) -> Result<void> {
       const auto ask = [&](const std::string& sql, MoneySecond from, MoneySecond to) {
         return only_.empty() ? tx.exec_params(sql, from, to) : tx.exec_params(sql, from, to, only_.str());
       };

@@ -72,12 +72,12 @@ struct DueOffer {
 class ReadModel {
  public:
   virtual ~ReadModel() = default;
-  virtual std::function<void(pqxx::work&)> slot_changed(const SlotState& before, const SlotState& after) = 0;
-  virtual std::function<void(pqxx::work&)> machine_changed(const MachineState& after) = 0;
+  virtual std::function<void(pg::Tx&)> slot_changed(const SlotState& before, const SlotState& after) = 0;
+  virtual std::function<void(pg::Tx&)> machine_changed(const MachineState& after) = 0;
 
-  virtual std::function<void(pqxx::work&)> purchased(const OrgId& org, Instant at) = 0;
+  virtual std::function<void(pg::Tx&)> purchased(const OrgId& org, Instant at) = 0;
   // In the transaction of a decision: has the organization ever purchased credits?
-  virtual bool has_purchased(pqxx::work& tx, const OrgId& org) = 0;
+  virtual bool has_purchased(pg::Tx& tx, const OrgId& org) = 0;
 
   virtual Result<std::optional<MachineRow>> machine(const MachineId& machine) = 0;
   virtual Result<std::vector<MachineRow>> machines() = 0;  // by id, without their slots

@@ -22,10 +22,9 @@ TEST(LogBus, AServiceReadsThePublishedEventsOfAnotherAndNothingElse) {
   world.execute(
       "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'metering') THEN"
       " CREATE ROLE metering; END IF; END $$");
-  nodus::test::add_schema(world.url(), {"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql"},
-                          "other");
+  nodus::test::add_schema(world.url(), nodus::test::log_files({"libs/bus/sql/inbox.sql"}), "other");
   const auto as_metering = [&](const std::string& table) {
-    return world.writer().pool.with_tx([&](pqxx::work& tx) -> Result<int64_t> {
+    return world.writer().pool.with_tx([&](pg::Tx& tx) -> Result<int64_t> {
       tx.exec0("SET LOCAL ROLE metering");
       return tx.exec1("SELECT count(*) FROM other." + table)[0].as<int64_t>();
     });

@@ -42,12 +42,10 @@ Service::Service(const std::string& url, const std::string& name)
       log(eventlog::make_postgres_log(clock, pool, kPartitions).value()) {}
 
 World::World(const std::string& kind)
-    : url_(nodus::test::fresh_database({"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql"},
-                                       "lifecycle")),
+    : url_(nodus::test::fresh_database(nodus::test::log_files({"libs/bus/sql/inbox.sql"}), "lifecycle")),
       transport_(fresh_transport(kind)) {
   nodus::test::add_schema(
-      url_,
-      {"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql", "tests/integration/bus/effects.sql"},
+      url_, nodus::test::log_files({"libs/bus/sql/inbox.sql", "tests/integration/bus/effects.sql"}),
       "scheduler");
   open();
 }
@@ -110,7 +108,7 @@ Route World::route() {
                               return fail(Code::kUnavailable, "Later", "Not yet.");
                             const bool rejected = message.type == "rejected" && !healed;
                             unit.append(own, {{"seen", message.payload}}, std::to_string(message.version), 1);
-                            unit.project([message, rejected](pqxx::work& tx) {
+                            unit.project([message, rejected](pg::Tx& tx) {
                               tx.exec_params("INSERT INTO effects (stream, version) VALUES ($1, $2)",
                                              message.stream, rejected ? -1 : message.version);
                             });
@@ -120,7 +118,7 @@ Route World::route() {
 }
 
 std::vector<Effect> World::effects() {
-  auto found = reader_->pool.with_tx([](pqxx::work& tx) -> Result<std::vector<Effect>> {
+  auto found = reader_->pool.with_tx([](pg::Tx& tx) -> Result<std::vector<Effect>> {
     std::vector<Effect> effects;
     for (const auto& row : tx.exec("SELECT stream, version FROM effects ORDER BY id"))
       effects.push_back({row[0].as<std::string>(), row[1].as<int64_t>()});
@@ -156,13 +154,13 @@ bool World::wait_for_effects(size_t count) {
 }
 
 int64_t World::scalar(const std::string& sql) {
-  auto found = reader_->pool.with_tx(
-      [&](pqxx::work& tx) -> Result<int64_t> { return tx.exec1(sql)[0].as<int64_t>(); });
+  auto found =
+      reader_->pool.with_tx([&](pg::Tx& tx) -> Result<int64_t> { return tx.exec1(sql)[0].as<int64_t>(); });
   return found ? *found : -1;
 }
 
 void World::execute(const std::string& sql) {
-  auto done = writer_->pool.with_tx([&](pqxx::work& tx) -> Result<> {
+  auto done = writer_->pool.with_tx([&](pg::Tx& tx) -> Result<> {
     tx.exec0(sql);
     return {};
   });

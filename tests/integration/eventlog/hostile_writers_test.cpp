@@ -146,7 +146,7 @@ TEST_F(HostileWriters, BatchesThatCrossDoNotDeadlock) {
         std::vector<Work> works = {add(a, 1, "key/" + a + std::to_string(t), "h"), add(hot), add(b)};
         if (t % 2 == 1) std::swap(works[0], works[2]);
         if (t == 3) {
-          auto answers = patient.log().run_together(works, [](pqxx::work&) {});
+          auto answers = patient.log().run_together(works, [](pg::Tx&) {});
           failures += !answers.has_value();
         } else {
           for (const auto& answer : patient.log().run(works)) failures += !answer.has_value();

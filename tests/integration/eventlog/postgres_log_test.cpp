@@ -12,7 +12,7 @@ struct PostgresLogTest : testing::Test {
 
   void SetUp() override { sql("CREATE TABLE names (name text PRIMARY KEY, n int)"); }
   void sql(const std::string& statement) {
-    auto done = subject.pool.with_tx([&](pqxx::work& tx) -> Result<void> {
+    auto done = subject.pool.with_tx([&](pg::Tx& tx) -> Result<void> {
       tx.exec(statement);
       return {};
     });
@@ -20,9 +20,8 @@ struct PostgresLogTest : testing::Test {
   }
   int count(const std::string& table) {
     return subject.pool
-        .with_tx([&](pqxx::work& tx) -> Result<int> {
-          return tx.exec1("SELECT count(*) FROM " + table)[0].as<int>();
-        })
+        .with_tx(
+            [&](pg::Tx& tx) -> Result<int> { return tx.exec1("SELECT count(*) FROM " + table)[0].as<int>(); })
         .value();
   }
   // Adds an event and a row of `names`; refuses a name that decide() can see.
@@ -31,7 +30,7 @@ struct PostgresLogTest : testing::Test {
               if (look && !unit.sql()->exec_params("SELECT FROM names WHERE name = $1", name).empty())
                 return fail(Code::kConflict, "AlreadyExists", "taken");
               unit.append(stream, {{"test.Named", name}}, name, 1);
-              unit.project([=](pqxx::work& tx) { tx.exec_params("INSERT INTO names VALUES ($1)", name); });
+              unit.project([=](pg::Tx& tx) { tx.exec_params("INSERT INTO names VALUES ($1)", name); });
               return name;
             }};
   }
@@ -72,7 +71,7 @@ TEST_F(PostgresLogTest, TextThatIsNotUtf8IsRefusedAlone) {
 TEST_F(PostgresLogTest, NothingOfARefusedWorkStays) {
   Work refused{"key", "h", {"s/1"}, [](Unit& unit) -> Result<std::string> {
                  unit.append("s/1", {{"t", ""}}, "x", 1);
-                 unit.project([](pqxx::work& tx) { tx.exec("INSERT INTO names VALUES ('never')"); });
+                 unit.project([](pg::Tx& tx) { tx.exec("INSERT INTO names VALUES ('never')"); });
                  return fail(Code::kInvalid, "No", "no");
                }};
   log.run(std::vector{refused});
@@ -81,14 +80,14 @@ TEST_F(PostgresLogTest, NothingOfARefusedWorkStays) {
 
 TEST_F(PostgresLogTest, RunTogetherIsAllOrNothing) {
   auto good = log.run_together(std::vector{add("s/1")},
-                               [](pqxx::work& tx) { tx.exec("INSERT INTO names VALUES ('offset', 1)"); });
+                               [](pg::Tx& tx) { tx.exec("INSERT INTO names VALUES ('offset', 1)"); });
   EXPECT_TRUE(good.has_value());
   auto bad = log.run_together(std::vector{add("s/1")},
-                              [](pqxx::work& tx) { tx.exec("INSERT INTO names VALUES ('offset', 2)"); });
+                              [](pg::Tx& tx) { tx.exec("INSERT INTO names VALUES ('offset', 2)"); });
   EXPECT_EQ(bad.error().reason, "DatabaseRejected");
   EXPECT_EQ(log.head("s/1").value().version, 1);
   EXPECT_EQ(count("names"), 1);
-  auto empty = log.run_together({}, [](pqxx::work& tx) { tx.exec("INSERT INTO names VALUES ('more')"); });
+  auto empty = log.run_together({}, [](pg::Tx& tx) { tx.exec("INSERT INTO names VALUES ('more')"); });
   EXPECT_TRUE(empty.has_value());
   EXPECT_EQ(count("names"), 2);
 }
@@ -113,7 +112,7 @@ TEST_F(PostgresLogTest, AConnectionLostInCommitIsUnknownAndAKeyMakesTheRepeatSaf
 TEST_F(PostgresLogTest, AConnectionLostInTheMiddleKeepsNothing) {
   Work cut{"", "", {"s/1"}, [](Unit& unit) -> Result<std::string> {
              unit.append("s/1", {{"t", ""}}, "x", 1);
-             unit.project([](pqxx::work& tx) { tx.exec("SELECT pg_terminate_backend(pg_backend_pid())"); });
+             unit.project([](pg::Tx& tx) { tx.exec("SELECT pg_terminate_backend(pg_backend_pid())"); });
              return "";
            }};
   auto lost = log.run(std::vector{add("s/2"), cut});

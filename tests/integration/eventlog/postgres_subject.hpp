@@ -10,7 +10,7 @@ namespace nodus::eventlog::contract {
 struct PostgresSubject final : Subject {
   explicit PostgresSubject(int connections = 4, Millis given_lock_timeout = Millis(2'000),
                            Millis given_idle_timeout = Millis(3'000))
-      : url(test::fresh_database({"libs/eventlog/sql/event_log.sql"}, "lifecycle")),
+      : url(test::fresh_database(test::log_files(), "lifecycle")),
         lock_timeout(given_lock_timeout),
         idle_timeout(given_idle_timeout),
         pool(options(), connections),

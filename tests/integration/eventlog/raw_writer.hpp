@@ -23,21 +23,22 @@ class RawWriter {
     pqxx::result rows;
     while (rows.empty())
       rows = tx_->exec_params(
-          "SELECT head_version FROM log_lock_heads(ARRAY[$1]::text[], ARRAY[$2]::int[], true)", stream,
-          partition_of(stream, 4));
+          "SELECT head_version, head_place FROM log_take_heads(ARRAY[$1]::text[], ARRAY[$2]::int[], true)",
+          stream, partition_of(stream, 4));
     version_ = rows[0][0].as<int64_t>();
+    place_ = rows[0][1].as<std::string>();
   }
   // Needs the lock. Holds the partition from here on.
   void append(const std::string& stream) {
     ++version_;
     int partition = partition_of(stream, 4);
     tx_->exec_params(
-        "SELECT log_append(ARRAY[$1]::text[], ARRAY[$2]::bigint[], ARRAY[1], ARRAY[$2::text::bytea], '{}', "
+        "SELECT log_write(ARRAY[$4]::tid[], ARRAY[$2]::bigint[], ARRAY[1], ARRAY[$2::text::bytea], '{}', "
         "'{}', '{}',"
         " '{}', '{}', ARRAY[$3::int], 0, ARRAY[$3::int], ARRAY[1::bigint], ARRAY[$1]::text[], "
         "ARRAY[$2]::bigint[],"
         " ARRAY['test.Raw'], ARRAY['x'::bytea])",
-        stream, version_, partition);
+        stream, version_, partition, place_);
   }
   pqxx::work& tx() { return *tx_; }
   void commit() { tx_->commit(); }
@@ -53,6 +54,7 @@ class RawWriter {
   std::unique_ptr<pqxx::connection> connection_;
   std::unique_ptr<pqxx::work> tx_;
   int64_t version_ = 0;
+  std::string place_;
 };
 
 }  // namespace nodus::eventlog::contract

@@ -60,7 +60,7 @@ TEST_F(AuditTest, TheAuditLogSaysWhoDidWhatAndIsReadByItsOwnersOnly) {
   EXPECT_EQ(boost::json::parse(filtered.body).at("items").as_array().size(), 1U);
   // Rows are never changed.
   for (const char* statement : {"UPDATE audit SET status = 0", "DELETE FROM audit", "TRUNCATE audit"})
-    EXPECT_FALSE(world_.pool.with_tx([&](pqxx::work& tx) -> Result<void> {
+    EXPECT_FALSE(world_.pool.with_tx([&](pg::Tx& tx) -> Result<void> {
       tx.exec0(statement);
       return {};
     })) << statement;

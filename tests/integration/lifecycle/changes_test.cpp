@@ -227,7 +227,7 @@ TEST_F(Changes, OldChangesAreDroppedUpToTheFloor) {
 TEST_F(Changes, SandboxesFromBeforeVersionsGetOne) {
   const auto sandbox = make_running("a");
   ASSERT_TRUE(pool_
-                  .with_tx([](pqxx::work& tx) -> Result<void> {
+                  .with_tx([](pg::Tx& tx) -> Result<void> {
                     tx.exec("DELETE FROM sandbox_told");
                     tx.exec("UPDATE sandboxes SET phase = '', labels = '{}'");
                     return {};

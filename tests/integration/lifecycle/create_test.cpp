@@ -71,7 +71,7 @@ class Create : public Lifecycle {
   }
   std::string cell(const std::string& sql) {
     return *pool_.with_tx(
-        [&](pqxx::work& tx) -> Result<std::string> { return tx.exec1(sql)[0].as<std::string>(); });
+        [&](pg::Tx& tx) -> Result<std::string> { return tx.exec1(sql)[0].as<std::string>(); });
   }
 };
 

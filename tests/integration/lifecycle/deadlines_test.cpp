@@ -152,7 +152,7 @@ TEST_F(DeadlinesOnPostgres, ADatabaseThatRestartsLosesNoDeadline) {
 
 TEST_F(DeadlinesOnPostgres, RowsOfOtherReleasesAreLeftAlone) {
   EXPECT_TRUE(pool_
-                  .with_tx([](pqxx::work& tx) -> Result<void> {
+                  .with_tx([](pg::Tx& tx) -> Result<void> {
                     tx.exec("INSERT INTO deadlines VALUES ('sandbox/" + random_uuid() +
                             "', 'comet', 1), ('sandbox/none', 'idle', 1), ('other/x', 'idle', 1)");
                     return {};
@@ -163,7 +163,7 @@ TEST_F(DeadlinesOnPostgres, RowsOfOtherReleasesAreLeftAlone) {
   clock_.advance(std::chrono::minutes(1));
   EXPECT_TRUE(eventually([&] { return phase(uid) == Phase::kStopping; }));
   deadlines->stop();
-  const auto left = pool_.with_tx([](pqxx::work& tx) -> Result<int> {
+  const auto left = pool_.with_tx([](pg::Tx& tx) -> Result<int> {
     return tx.exec1("SELECT count(*) FROM deadlines WHERE due_us = 1")[0].as<int>();
   });
   EXPECT_EQ(*left, 3);

@@ -36,7 +36,7 @@ class Lifecycle : public ::testing::Test {
         sandboxes_(batcher_, catalog_, images_, environment_, clock_) {
     EXPECT_TRUE(eventlog::ensure_ranges(pool_).has_value());
     log_->on_append(
-        [this](pqxx::work& tx, std::vector<std::any>& notes) { write_changes(tx, notes, clock_.now()); });
+        [this](pg::Tx& tx, std::vector<std::any>& notes) { write_changes(tx, notes, clock_.now()); });
   }
 
   NewSandbox wanted(const std::string& name, const std::string& key = "") {

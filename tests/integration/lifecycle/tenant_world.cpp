@@ -56,8 +56,7 @@ TenantWorld::TenantWorld(const WorldOptions& options)
           clock,     tenants, limits, audit,   open_streams, api_options(options)},
       server_({.listen = "127.0.0.1:0", .io_threads = 2, .workers = 8}) {
   EXPECT_TRUE(eventlog::ensure_ranges(pool).has_value());
-  log->on_append(
-      [this](pqxx::work& tx, std::vector<std::any>& notes) { write_changes(tx, notes, clock.now()); });
+  log->on_append([this](pg::Tx& tx, std::vector<std::any>& notes) { write_changes(tx, notes, clock.now()); });
 }
 
 void TenantWorld::serve(std::vector<PublicRoute> table) {
@@ -105,8 +104,7 @@ http::Response TenantWorld::create(const std::string& secret, const std::string&
 }
 
 int64_t TenantWorld::number(const std::string& sql) {
-  auto found =
-      pool.with_tx([&](pqxx::work& tx) -> Result<int64_t> { return tx.exec1(sql)[0].as<int64_t>(); });
+  auto found = pool.with_tx([&](pg::Tx& tx) -> Result<int64_t> { return tx.exec1(sql)[0].as<int64_t>(); });
   EXPECT_TRUE(found.has_value()) << sql;
   return found.value_or(-1);
 }

@@ -141,8 +141,8 @@ TEST(BudgetRoute, KeysPreconditionsAndDryRuns) {
 }
 
 BudgetChanges changes(World& world, int64_t after, int limit = 500) {
-  auto found = world.pool.with_tx(
-      [&](pqxx::work& tx) { return read_budget_changes(tx, ProjectId("web"), after, limit); });
+  auto found =
+      world.pool.with_tx([&](pg::Tx& tx) { return read_budget_changes(tx, ProjectId("web"), after, limit); });
   EXPECT_TRUE(found.has_value()) << found.error().message;
   return found.value_or(BudgetChanges{});
 }

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 // "" when the statement is done.
 std::string refusal(World& world, const std::string& sql) {
-  const auto done = world.pool.with_tx([&](pqxx::work& tx) -> Result<void> {
+  const auto done = world.pool.with_tx([&](pg::Tx& tx) -> Result<void> {
     tx.exec(sql);
     return {};
   });

@@ -22,7 +22,7 @@ class Views : public ::testing::Test {
   }
   // As nodus_finance: the first cell, or "refused".
   std::string as_finance(const std::string& sql) {
-    auto answer = world_.pool.with_tx([&](pqxx::work& tx) -> Result<std::string> {
+    auto answer = world_.pool.with_tx([&](pg::Tx& tx) -> Result<std::string> {
       tx.exec("SET LOCAL ROLE nodus_finance");
       const auto rows = tx.exec(sql);
       return rows.empty() || rows.columns() == 0 ? "" : std::string(rows[0][0].c_str());
@@ -31,7 +31,7 @@ class Views : public ::testing::Test {
   }
   std::vector<std::string> names(const std::string& sql) {
     std::vector<std::string> out;
-    auto done = world_.pool.with_tx([&](pqxx::work& tx) -> Result<void> {
+    auto done = world_.pool.with_tx([&](pg::Tx& tx) -> Result<void> {
       for (const auto& row : tx.exec(sql)) out.emplace_back(row[0].c_str());
       return {};
     });

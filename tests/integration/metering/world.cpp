@@ -30,7 +30,7 @@ Message about(const std::string& uid, int64_t start, const std::string& org = "a
 
 std::string make_database() {
   const auto url = nodus::test::fresh_database(nodus::test::migrations_of("metering"), "metering");
-  nodus::test::add_schema(url, {"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql"}, "scheduler");
+  nodus::test::add_schema(url, nodus::test::log_files({"libs/bus/sql/inbox.sql"}), "scheduler");
   return url;
 }
 
@@ -224,7 +224,7 @@ void World::run_deadlines() {
 }
 
 void World::forget_prices() {
-  const auto done = pool.with_tx([](pqxx::work& tx) -> Result<void> {
+  const auto done = pool.with_tx([](pg::Tx& tx) -> Result<void> {
     tx.exec("ALTER TABLE prices DISABLE TRIGGER USER");
     tx.exec("DELETE FROM prices");
     tx.exec("ALTER TABLE prices ENABLE TRIGGER USER");
@@ -246,7 +246,7 @@ int64_t World::count(const std::string& sql) {
 
 std::string World::text(const std::string& sql) {
   return pool
-      .with_tx([&](pqxx::work& tx) -> Result<std::string> { return std::string(tx.exec1(sql)[0].c_str()); })
+      .with_tx([&](pg::Tx& tx) -> Result<std::string> { return std::string(tx.exec1(sql)[0].c_str()); })
       .value();
 }
 

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -20,15 +21,14 @@ struct PgTest : testing::Test {
   Connection connection{options};
 
   static std::string run(Connection& on, const std::string& sql) {  // the reason of the error, or ""
-    auto done = on.with_tx([&](pqxx::work& tx) -> Result<void> {
+    auto done = on.with_tx([&](Tx& tx) -> Result<void> {
       tx.exec(sql);
       return {};
     });
     return done ? "" : done.error().reason;
   }
   static std::string text(Connection& on, const std::string& sql) {
-    return on
-        .with_tx([&](pqxx::work& tx) -> Result<std::string> { return tx.exec1(sql)[0].as<std::string>(); })
+    return on.with_tx([&](Tx& tx) -> Result<std::string> { return tx.exec1(sql)[0].as<std::string>(); })
         .value();
   }
 };
@@ -56,7 +56,7 @@ TEST_F(PgTest, ErrorsAreSortedByWhetherARetryCanHelp) {
 
 TEST_F(PgTest, AnErrorValueRollsBack) {
   ASSERT_EQ(run(connection, "CREATE TABLE t (n int)"), "");
-  auto refused = connection.with_tx([](pqxx::work& tx) -> Result<int> {
+  auto refused = connection.with_tx([](Tx& tx) -> Result<int> {
     tx.exec("INSERT INTO t VALUES (1)");
     return fail(Code::kNotFound, "NotFound", "");
   });
@@ -102,8 +102,160 @@ TEST_F(PgTest, AReadNeedsNoTransactionAndGoesOnWhenItsConnectionDied) {
   EXPECT_EQ(refused.error().reason, "DatabaseUnavailable");
 }
 
+// ---- Statements that travel together
+
+TEST_F(PgTest, WhatWasPutOffIsThereForEveryLaterStatement) {
+  ASSERT_EQ(run(connection, "CREATE TABLE t (n bigint, s text, b bytea, flag boolean)"), "");
+  const auto seen = connection.with_tx([](Tx& tx) -> Result<std::string> {
+    tx.later(
+        {"t_add", "INSERT INTO t VALUES ($1, $2, $3, $4)", 1, "one", pqxx::binarystring("\0x", 2), true});
+    const auto rows = tx.run({"t_all", "SELECT n, s, b, flag, s IS NULL FROM t ORDER BY n"});
+    std::string out = fmt::format("{} {} {} {} {}", rows.size(), rows.int8(0, 0), rows.bytes(0, 1),
+                                  rows.bytes(0, 2).size(), rows.boolean(0, 3));
+    tx.later({"t_add", "INSERT INTO t VALUES ($1, $2, $3, $4)", int64_t{2}, std::optional<std::string>(),
+              std::optional<pqxx::binarystring>(), false});
+    out += " " + tx.exec1("SELECT count(*) FROM t")[0].as<std::string>();
+    tx.later({"t_add", "INSERT INTO t VALUES ($1, $2, $3, $4)", 3, "", pqxx::binarystring("", 0), false});
+    return out;
+  });
+  EXPECT_EQ(seen.value(), "1 1 one 2 true 2");
+  EXPECT_EQ(text(connection, "SELECT string_agg(n || coalesce('=' || s, ''), ' ' ORDER BY n) FROM t"),
+            "1=one 2 3=");
+}
+
+TEST_F(PgTest, ManyPutOffStatementsGoInBoundedLots) {
+  ASSERT_EQ(run(connection, "CREATE TABLE t (n int)"), "");
+  const auto done = connection.with_tx([](Tx& tx) -> Result<void> {
+    for (int n = 0; n < 1'000; ++n) tx.later({"t_add", "INSERT INTO t VALUES ($1)", n});
+    return {};
+  });
+  EXPECT_TRUE(done.has_value());
+  EXPECT_EQ(text(connection, "SELECT count(DISTINCT n) FROM t"), "1000");
+}
+
+TEST_F(PgTest, AFaultOfOneThatWasPutOffUndoesAll) {
+  ASSERT_EQ(run(connection, "CREATE TABLE t (n int PRIMARY KEY)"), "");
+  const auto twice = [](Tx& tx) {
+    tx.later({"t_add", "INSERT INTO t VALUES ($1)", 1});
+    tx.later({"t_add", "INSERT INTO t VALUES ($1)", 1});
+  };
+  bool reached = false;
+  const auto early = connection.with_tx([&](Tx& tx) -> Result<void> {
+    twice(tx);
+    tx.exec("SELECT 1");
+    reached = true;
+    return {};
+  });
+  EXPECT_EQ(early.error().reason, "DatabaseRejected");
+  EXPECT_FALSE(reached);
+  const auto late = connection.with_tx([&](Tx& tx) -> Result<void> {
+    twice(tx);
+    return {};
+  });
+  EXPECT_EQ(late.error().reason, "DatabaseRejected");
+  EXPECT_EQ(text(connection, "SELECT count(*) FROM t"), "0");
+}
+
+TEST_F(PgTest, TheLastStatementCommits) {
+  ASSERT_EQ(run(connection, "CREATE TABLE t (n int)"), "");
+  const auto kept = connection.with_tx([](Tx& tx) -> Result<int64_t> {
+    tx.later({"t_add", "INSERT INTO t VALUES ($1)", 1});
+    return tx.commit_with({"t_count", "SELECT count(*) FROM t"}).int8(0, 0);
+  });
+  EXPECT_EQ(kept.value(), 1);
+  const auto committed_anyway = connection.with_tx([](Tx& tx) -> Result<void> {
+    tx.commit_with({"t_add", "INSERT INTO t VALUES ($1)", 2});
+    return fail(Code::kNotFound, "NotFound", "");
+  });
+  EXPECT_EQ(committed_anyway.error().reason, "NotFound");
+  EXPECT_EQ(text(connection, "SELECT count(*) FROM t"), "2");
+  const auto refused = connection.with_tx([](Tx& tx) -> Result<void> {
+    tx.later({"t_add", "INSERT INTO t VALUES ($1)", 3});
+    tx.commit_with({"zero", "SELECT 1 / (count(*) - 3) FROM t"});
+    return {};
+  });
+  EXPECT_EQ(refused.error().reason, "DatabaseRejected");
+  EXPECT_EQ(text(connection, "SELECT count(*) FROM t"), "2");
+}
+
+TEST_F(PgTest, AFaultThatSomebodyHidCannotCommit) {
+  ASSERT_EQ(run(connection, "CREATE TABLE t (n int)"), "");
+  const auto hidden = connection.with_tx([](Tx& tx) -> Result<void> {
+    tx.later({"t_add", "INSERT INTO t VALUES ($1)", 1});
+    try {
+      tx.run({"zero", "SELECT 1 / (count(*) - 1) FROM t"});
+    } catch (const pqxx::sql_error&) {
+    }
+    return {};
+  });
+  EXPECT_EQ(hidden.error().reason, "DatabaseRejected");
+  EXPECT_EQ(text(connection, "SELECT count(*) FROM t"), "0");
+}
+
+TEST_F(PgTest, AStatementThatCouldNotBePreparedIsTriedAgain) {
+  const auto count = [&] {
+    return connection.with_tx(
+        [](Tx& tx) -> Result<int64_t> { return tx.run({"late", "SELECT count(*) FROM late"}).int8(0, 0); });
+  };
+  EXPECT_EQ(count().error().reason, "DatabaseRejected");
+  ASSERT_EQ(run(connection, "CREATE TABLE late (n int)"), "");
+  EXPECT_EQ(count().value(), 0);
+  EXPECT_EQ(count().value(), 0);
+}
+
+TEST_F(PgTest, AZeroByteInTextIsRefusedNotCutOff) {
+  ASSERT_EQ(run(connection, "CREATE TABLE t (s text)"), "");
+  const auto done = connection.with_tx([](Tx& tx) -> Result<void> {
+    tx.later({"t_add", "INSERT INTO t VALUES ($1)", std::string("a\0b", 3)});
+    return {};
+  });
+  EXPECT_EQ(done.error().reason, "DatabaseRejected");
+}
+
+TEST_F(PgTest, AConnectionLostInCommitLeavesItsFateUnknown) {
+  const auto commit = [&](bool with_more) {
+    auto done = connection.with_tx([&](Tx& tx) -> Result<void> {
+      tx.exec("SELECT 1");
+      if (with_more)
+        tx.commit_with({"die", "SELECT pg_terminate_backend(pg_backend_pid())"});
+      else
+        tx.later({"die", "SELECT pg_terminate_backend(pg_backend_pid())"});
+      return {};
+    });
+    return done ? "" : done.error().reason;
+  };
+  EXPECT_EQ(commit(true), "CommitUnknown");
+  EXPECT_EQ(commit(false), "CommitUnknown");
+  const auto before = connection.with_tx([&](Tx& tx) -> Result<void> {
+    tx.run({"die", "SELECT pg_terminate_backend(pg_backend_pid())"});
+    return {};
+  });
+  EXPECT_EQ(before.error().reason, "DatabaseUnavailable");
+}
+
+TEST_F(PgTest, AConnectionThatDiedWhileIdleIsReplacedForEveryKindOfFirstStatement) {
+  Connection killer(options);
+  const auto die = [&] {
+    const auto pid = text(connection, "SELECT pg_backend_pid()");
+    EXPECT_EQ(text(killer, "SELECT pg_terminate_backend(" + pid + ", 5000)"), "t");
+  };
+  const auto one = [&](const std::function<void(Tx&)>& body) {
+    die();
+    auto done = connection.with_tx([&](Tx& tx) -> Result<void> {
+      body(tx);
+      return {};
+    });
+    return done ? "" : done.error().reason;
+  };
+  EXPECT_EQ(one([](Tx& tx) { tx.run({"one", "SELECT 1"}); }), "");
+  EXPECT_EQ(one([](Tx& tx) { tx.later({"one", "SELECT 1"}); }), "");
+  EXPECT_EQ(one([](Tx& tx) { tx.commit_with({"one", "SELECT 1"}); }), "");
+  EXPECT_EQ(one([](Tx& tx) { tx.exec("SELECT 1"); }), "");
+  EXPECT_EQ(one([](Tx&) {}), "");
+}
+
 TEST_F(PgTest, AnIdleTransactionIsEndedByTheServer) {
-  auto lost = connection.with_tx([&](pqxx::work& tx) -> Result<void> {
+  auto lost = connection.with_tx([&](Tx& tx) -> Result<void> {
     auto pid = tx.exec1("SELECT pg_backend_pid()")[0].as<std::string>();
     Connection watcher(options);
     while (text(watcher, "SELECT count(*) FROM pg_stat_activity WHERE pid = " + pid) != "0") {
@@ -133,7 +285,7 @@ TEST_F(PgTest, APoolLendsEachConnectionOnceAndSaysWhenItIsEmpty) {
 }
 
 TEST_F(PgTest, ArraysCarryAnyBytes) {
-  auto same = connection.with_tx([](pqxx::work& tx) -> Result<std::vector<std::string>> {
+  auto same = connection.with_tx([](Tx& tx) -> Result<std::vector<std::string>> {
     std::string all;
     for (int i = 0; i < 256; ++i) all.push_back(static_cast<char>(i));
     auto rows = tx.exec_params(

@@ -151,7 +151,7 @@ TEST(Flows, BeforeTheFirstPurchaseLargeStartsGetMachinesOfTheirOwn) {
 
 TEST(Flows, NobodyWaitsBehindAnotherOrganizationsQueue) {
   World w;
-  ASSERT_TRUE(w.pool.with_tx([](pqxx::work& tx) -> Result<void> {
+  ASSERT_TRUE(w.pool.with_tx([](pg::Tx& tx) -> Result<void> {
     tx.exec0(
         "INSERT INTO waiting_starts (sandbox_uid, start, org, cpu_milli, memory_bytes, disk_bytes, since_us) "
         "SELECT 'other-' || n, 1, 'other', 1, 1, 1, n FROM generate_series(1, 2000) n");

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 std::string three_schemas() {
   const auto url = fresh_database();
   for (const char* name : {"lifecycle", "metering"})
-    nodus::test::add_schema(url, {"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql"}, name);
+    nodus::test::add_schema(url, nodus::test::log_files({"libs/bus/sql/inbox.sql"}), name);
   return url;
 }
 

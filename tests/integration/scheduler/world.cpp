@@ -7,11 +7,7 @@
 namespace nodus::scheduler::test {
 
 std::string fresh_database() {
-  return nodus::test::fresh_database(
-      {"libs/eventlog/sql/event_log.sql", "libs/bus/sql/inbox.sql",
-       "migrations/scheduler/deploy/0003_scheduler.sql", "migrations/scheduler/deploy/0004_lost_machines.sql",
-       "migrations/scheduler/deploy/0005_purchases.sql"},
-      "scheduler");
+  return nodus::test::fresh_database(nodus::test::migrations_of("scheduler"), "scheduler");
 }
 
 pg::ConnectOptions connect_options(const std::string& url) {
@@ -113,7 +109,7 @@ std::vector<std::string> World::send_together(
     const std::vector<std::pair<std::string, SlotCommand>>& commands) {
   std::vector<eventlog::Work> works;
   for (const auto& [uid, command] : commands) works.push_back(*slots.work(SandboxUid(uid), command));
-  auto results = log->run_together(works, [](pqxx::work&) {});
+  auto results = log->run_together(works, [](pg::Tx&) {});
   if (!results) return std::vector<std::string>(commands.size(), results.error().reason);
   std::vector<std::string> out;
   for (const auto& result : *results) out.push_back(result ? *result : result.error().reason);
@@ -155,7 +151,7 @@ int64_t World::positions() {
 }
 
 int64_t World::count(const std::string& table) {
-  return *pool.with_tx([&](pqxx::work& tx) -> Result<int64_t> {
+  return *pool.with_tx([&](pg::Tx& tx) -> Result<int64_t> {
     return tx.exec1("SELECT count(*) FROM " + table)[0].as<int64_t>();
   });
 }

@@ -26,8 +26,8 @@ class GatedLog final : public EventLog {
     changed_.wait(lock, [&] { return open_; });
     return log_->run(works);
   }
-  Result<std::vector<Result<std::string>>> run_together(
-      std::span<const Work> works, const std::function<void(pqxx::work&)>& also) override {
+  Result<std::vector<Result<std::string>>> run_together(std::span<const Work> works,
+                                                        const std::function<void(pg::Tx&)>& also) override {
     return log_->run_together(works, also);
   }
   Result<std::vector<Recorded>> read(int p, int64_t after, int limit) override {

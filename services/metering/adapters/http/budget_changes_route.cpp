@@ -66,7 +66,7 @@ awaitable<void> answer_budget_changes(const BudgetDeps& deps, http::Exchange& ex
     Result<BudgetChanges> found = fail(Code::kInternal, "InternalError", "The step did not run.");
     const auto ran = co_await exchange.run_blocking([&] {
       found = deps.pool.with_tx(
-          [&](pqxx::work& tx) { return read_budget_changes(tx, what->project, what->after, kPage); });
+          [&](pg::Tx& tx) { return read_budget_changes(tx, what->project, what->after, kPage); });
     });
     if (!ran) found = std::unexpected(ran.error());
     if (!found) co_return co_await exchange.respond(http::status(found.error()));

@@ -36,7 +36,7 @@ std::unexpected<Error> no_such(const std::string& name) {
 
 Result<BudgetsSeen> read(const Call& call) {
   return call.deps.pool.with_tx(
-      [&](pqxx::work& tx) { return see_budgets(tx, call.caller.org, call.caller.project); });
+      [&](pg::Tx& tx) { return see_budgets(tx, call.caller.org, call.caller.project); });
 }
 
 Result<http::Response> show(const Call& call, const std::string& name, int status) {

@@ -32,7 +32,7 @@ struct CreditPage {
 };
 
 Result<CreditPage> read_credits(pg::Pool& pool, const OrgId& org, const std::string& after, int limit) {
-  return pool.with_tx([&](pqxx::work& tx) -> Result<CreditPage> {
+  return pool.with_tx([&](pg::Tx& tx) -> Result<CreditPage> {
     if (!after.empty() &&
         tx.exec_params("SELECT FROM credits WHERE org = $1 AND id = $2", org.str(), after).empty())
       return fail(Code::kBadRequest, "ContinueInvalid",
@@ -139,13 +139,16 @@ http::Response answer_balance(const MoneyDeps& deps, const http::Request& reques
 http::Response answer_credits(const MoneyDeps& deps, const http::Request& request) {
   const auto caller = who_asks(deps, request);
   if (!caller) return http::status(caller.error());
+  return answer_credits_of(deps, caller->org, request);
+}
+
+http::Response answer_credits_of(const MoneyDeps& deps, const OrgId& org, const http::Request& request) {
   const auto query = query_of(request, {"limit", "continue"});
   if (!query) return http::status(query.error());
   const auto limit = limit_of(*query);
   if (!limit) return http::status(limit.error());
   const auto after = query->find("continue");
-  auto page =
-      read_credits(deps.pool, caller->org, after == query->end() ? std::string() : after->second, *limit);
+  auto page = read_credits(deps.pool, org, after == query->end() ? std::string() : after->second, *limit);
   if (!page) return http::status(page.error());
   auto body = object_of_kind("CreditList");
   body["items"] = std::move(page->items);

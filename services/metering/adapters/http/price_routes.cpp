@@ -16,21 +16,7 @@ constexpr int64_t kMi = 1 << 20;
 constexpr int64_t kGi = 1 << 30;
 
 Result<std::vector<PriceVersion>> book_of(const MoneyDeps& deps) {
-  return deps.pool.with_tx(
-      [](pqxx::work& tx) -> Result<std::vector<PriceVersion>> { return read_prices(tx); });
-}
-
-json::object to_json(const PriceVersion& price, bool in_force) {
-  json::object machines;
-  for (const auto& [type, per_s] : price.machines) machines[type] = per_s.to_decimal();
-  return {{"version", price.version},
-          {"state", in_force ? "InForce" : "Ahead"},
-          {"effectiveAt", to_rfc3339(price.effective_at)},
-          {"cpuPerVcpuSecond", price.cpu_per_vcpu_s.to_decimal()},
-          {"memoryPerGibSecond", price.memory_per_gib_s.to_decimal()},
-          {"diskPerGibSecond", price.disk_per_gib_s.to_decimal()},
-          {"storagePerGibSecond", price.storage_per_gib_s.to_decimal()},
-          {"machinePerSecond", std::move(machines)}};
+  return deps.pool.with_tx([](pg::Tx& tx) -> Result<std::vector<PriceVersion>> { return read_prices(tx); });
 }
 
 struct Wish {
@@ -77,6 +63,19 @@ Result<PricesUsed> priced(const Wish& wish, const PriceVersion& price) {
 
 }  // namespace
 
+json::object price_json(const PriceVersion& price, const char* state) {
+  json::object machines;
+  for (const auto& [type, per_s] : price.machines) machines[type] = per_s.to_decimal();
+  return {{"version", price.version},
+          {"state", state},
+          {"effectiveAt", to_rfc3339(price.effective_at)},
+          {"cpuPerVcpuSecond", price.cpu_per_vcpu_s.to_decimal()},
+          {"memoryPerGibSecond", price.memory_per_gib_s.to_decimal()},
+          {"diskPerGibSecond", price.disk_per_gib_s.to_decimal()},
+          {"storagePerGibSecond", price.storage_per_gib_s.to_decimal()},
+          {"machinePerSecond", std::move(machines)}};
+}
+
 http::Response answer_prices(const MoneyDeps& deps, const http::Request& request) {
   if (const auto caller = who_asks(deps, request); !caller) return http::status(caller.error());
   if (const auto query = query_of(request, {}); !query) return http::status(query.error());
@@ -86,7 +85,8 @@ http::Response answer_prices(const MoneyDeps& deps, const http::Request& request
   const auto* present = in_force(*book, now);
   json::array items;
   for (const auto& price : *book)
-    if (&price == present || price.effective_at > now) items.push_back(to_json(price, &price == present));
+    if (&price == present || price.effective_at > now)
+      items.push_back(price_json(price, &price == present ? "InForce" : "Ahead"));
   const json::object body{{"kind", "PriceList"},
                           {"apiVersion", "nodus.dev/v1"},
                           {"currency", "USD"},

@@ -2,6 +2,7 @@
 #include "libs/telemetry/log.hpp"
 #include "libs/telemetry/metrics.hpp"
 #include "services/metering/adapters/http/money_routes.hpp"
+#include "services/metering/adapters/operations.hpp"
 #include "services/metering/adapters/stripe.hpp"
 
 namespace nodus::metering {
@@ -10,16 +11,16 @@ namespace {
 
 constexpr const char* kAuthor = "stripe";
 
-std::string credit_of(const std::string& payment) {
+std::string credit_name(const std::string& payment) {
   return "stripe/" + payment;
 }
 
 // Whose payment it was. The purchase is posted before it can be paid back; if its event is late, the refund's
 // comes again.
 Result<OrgId> payer_of(pg::Pool& pool, const std::string& payment) {
-  return pool.with_tx([&](pqxx::work& tx) -> Result<OrgId> {
+  return pool.with_tx([&](pg::Tx& tx) -> Result<OrgId> {
     const auto rows = tx.exec_params("SELECT org FROM credits WHERE id = $1 AND kind = 'Purchase' LIMIT 1",
-                                     credit_of(payment));
+                                     credit_name(payment));
     if (rows.empty())
       return fail(Code::kConflict, "PaymentUnknown",
                   "Payment " + payment + " was not posted, so nothing of it can be paid back yet.");
@@ -27,30 +28,24 @@ Result<OrgId> payer_of(pg::Pool& pool, const std::string& payment) {
   });
 }
 
-Result<bool> post(const MoneyDeps& deps, PostCredit credit) {
-  const std::vector works = {deps.works.on_account(std::move(credit))};
-  const auto answer = deps.log.run(works).front();
-  if (!answer) return std::unexpected(answer.error());
-  return *answer == "done";
-}
-
 Result<bool> act(const MoneyDeps& deps, const stripe::Notice& notice) {
-  return std::visit(
-      Overloaded{[](const stripe::Ignored&) -> Result<bool> { return false; },
-                 [&](const stripe::Paid& paid) -> Result<bool> {
-                   return post(deps, {paid.org, credit_of(paid.payment), "Purchase", paid.amount, kAuthor});
-                 },
-                 [&](const stripe::PaidBack& back) -> Result<bool> {
-                   auto org = payer_of(deps.pool, back.payment);
-                   if (!org) return std::unexpected(std::move(org.error()));
-                   const std::string prefix = credit_of(back.charge) + "/refund/";
-                   PostCredit credit{std::move(*org), prefix + back.total.to_decimal(), "Refund", back.total,
-                                     kAuthor};
-                   credit.paid_back = true;
-                   credit.total_of = prefix;
-                   return post(deps, std::move(credit));
-                 }},
-      notice);
+  return std::visit(Overloaded{[](const stripe::Ignored&) -> Result<bool> { return false; },
+                               [&](const stripe::Paid& paid) -> Result<bool> {
+                                 return post_credit(
+                                     deps.log, deps.works,
+                                     {paid.org, credit_name(paid.payment), "Purchase", paid.amount, kAuthor});
+                               },
+                               [&](const stripe::PaidBack& back) -> Result<bool> {
+                                 auto org = payer_of(deps.pool, back.payment);
+                                 if (!org) return std::unexpected(std::move(org.error()));
+                                 const std::string prefix = credit_name(back.charge) + "/refund/";
+                                 PostCredit credit{std::move(*org), prefix + back.total.to_decimal(),
+                                                   "Refund", back.total, kAuthor};
+                                 credit.paid_back = true;
+                                 credit.total_of = prefix;
+                                 return post_credit(deps.log, deps.works, std::move(credit));
+                               }},
+                    notice);
 }
 
 }  // namespace

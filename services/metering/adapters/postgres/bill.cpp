@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 6> kBy{"line", "project", "sandbox", "day
 // What a query matches, as SQL over rows with the columns of bill_lines.
 class Sql {
  public:
-  Sql(pqxx::work& tx, const BillQuery& query, MoneySecond now_s) : tx_(tx), query_(query) {
+  Sql(pg::Tx& tx, const BillQuery& query, MoneySecond now_s) : tx_(tx), query_(query) {
     at_s_ = std::max(query.from_s, std::min(query.to_s.value_or(now_s), now_s));
   }
   MoneySecond at_s() const { return at_s_; }
@@ -83,7 +83,7 @@ class Sql {
            (to ? fmt::format(" AND from_s < {}", *to) : "");
   }
 
-  pqxx::work& tx_;
+  pg::Tx& tx_;
   const BillQuery& query_;
   MoneySecond at_s_ = 0;
 };
@@ -169,8 +169,8 @@ LineKind kind_of(const std::string& text) {
   return LineKind::kRunning;
 }
 
-void read_lines(pqxx::work& tx, const Sql& sql, const BillQuery& query,
-                const std::optional<std::string>& after, Bill& bill) {
+void read_lines(pg::Tx& tx, const Sql& sql, const BillQuery& query, const std::optional<std::string>& after,
+                Bill& bill) {
   const Place place = place_of(after.value_or("")).value_or(Place());
   const auto beyond = fmt::format("(from_s, sandbox_uid, start, ordinal) > ({}, {}, {}, {})", place.from_s,
                                   sql.quote(place.uid), place.start, place.ordinal);
@@ -205,8 +205,8 @@ void read_lines(pqxx::work& tx, const Sql& sql, const BillQuery& query,
   bill.next.clear();
 }
 
-void read_groups(pqxx::work& tx, const Sql& sql, const BillQuery& query,
-                 const std::optional<std::string>& after, Bill& bill) {
+void read_groups(pg::Tx& tx, const Sql& sql, const BillQuery& query, const std::optional<std::string>& after,
+                 Bill& bill) {
   std::string source, key, more = "''";
   if (query.by == BillBy::kSandbox) {
     source = fmt::format(
@@ -243,7 +243,7 @@ void read_groups(pqxx::work& tx, const Sql& sql, const BillQuery& query,
   }
 }
 
-Money balance_at(pqxx::work& tx, const OrgId& org, MoneySecond at_s) {
+Money balance_at(pg::Tx& tx, const OrgId& org, MoneySecond at_s) {
   const auto rows = tx.exec_params(
       "SELECT (credits - charged - pending - rate * CASE WHEN rate > 0"
       " THEN least($2, div(credits - charged - pending - held_funded + base, rate)) ELSE 0 END"
@@ -264,7 +264,7 @@ Result<Bill> read_bill(pg::Pool& pool, const BillQuery& query, Instant now) {
   const MoneySecond now_s = to_money_second(now);
   BillQuery exact = query;  // nothing is posted for what is still to come
   if (exact.to_s && *exact.to_s > now_s) exact.to_s.reset();
-  return pool.with_tx([&](pqxx::work& tx) -> Result<Bill> {
+  return pool.with_tx([&](pg::Tx& tx) -> Result<Bill> {
     tx.exec("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY");
     const Sql sql(tx, exact, now_s);
     Bill bill;

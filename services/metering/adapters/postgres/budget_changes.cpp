@@ -15,7 +15,7 @@ bool reads_the_same(const budget::Budget& one, const budget::Budget& other) {
 }
 
 // In one statement: the row, the Budget's version and the project's.
-void write(pqxx::work& tx, const BudgetChangeNote& note) {
+void write(pg::Tx& tx, const BudgetChangeNote& note) {
   tx.exec_params(
       "WITH made AS (INSERT INTO budget_changes (project, name, type, object, was, at_us)"
       " VALUES ($1, $2, $3, $4, nullif($5, ''), $6) RETURNING position),"
@@ -29,7 +29,7 @@ void write(pqxx::work& tx, const BudgetChangeNote& note) {
                    note.name);
 }
 
-void drop_old(pqxx::work& tx, const std::string& project, Instant now) {
+void drop_old(pg::Tx& tx, const std::string& project, Instant now) {
   tx.exec_params(
       "WITH gone AS (DELETE FROM budget_changes WHERE project = $1 AND (at_us < $2 OR position <="
       " (SELECT position FROM budget_changes WHERE project = $1 ORDER BY position DESC OFFSET $3 LIMIT 1))"
@@ -64,7 +64,7 @@ std::vector<BudgetChangeNote> budget_changes(const budget::State& before, const 
   return out;
 }
 
-void write_budget_changes(pqxx::work& tx, const std::vector<std::any>& staged) {
+void write_budget_changes(pg::Tx& tx, const std::vector<std::any>& staged) {
   std::map<std::string, Instant> changed;  // projects
   for (const auto& any : staged) {
     const auto* note = std::any_cast<BudgetChangeNote>(&any);
@@ -80,7 +80,7 @@ int64_t BudgetsSeen::position_of(const std::string& name) const {
   return found == positions.end() ? 1 : found->second;  // from before there were changes
 }
 
-Result<BudgetsSeen> see_budgets(pqxx::work& tx, const OrgId& org, const ProjectId& project) {
+Result<BudgetsSeen> see_budgets(pg::Tx& tx, const OrgId& org, const ProjectId& project) {
   const auto row = tx.exec_params1(
       "SELECT coalesce(h.version, 0), h.state, coalesce(f.last, 1),"
       " (SELECT jsonb_object_agg(v.name, v.position)::text FROM budget_versions v WHERE v.project = $2)"
@@ -101,8 +101,7 @@ Result<BudgetsSeen> see_budgets(pqxx::work& tx, const OrgId& org, const ProjectI
   return out;
 }
 
-Result<BudgetChanges> read_budget_changes(pqxx::work& tx, const ProjectId& project, int64_t after,
-                                          int limit) {
+Result<BudgetChanges> read_budget_changes(pg::Tx& tx, const ProjectId& project, int64_t after, int limit) {
   // One statement: the rows and where they end are of one moment.
   const auto rows = tx.exec_params(
       "SELECT coalesce(f.last, 1), coalesce(f.floor, 1), c.position, c.type, c.object, coalesce(c.was, '')"

@@ -31,7 +31,7 @@ std::vector<BudgetChangeNote> budget_changes(const budget::State& before, const 
                                              Instant now);
 // Writes what was noted, and drops what is not kept any more of the projects that changed. Only who holds a
 // project's head may write its notes.
-void write_budget_changes(pqxx::work& tx, const std::vector<std::any>& staged);
+void write_budget_changes(pg::Tx& tx, const std::vector<std::any>& staged);
 
 struct BudgetsSeen {  // at one moment
   budget::State state;
@@ -39,7 +39,7 @@ struct BudgetsSeen {  // at one moment
   int64_t last = 1;                          // of the project's latest change
   int64_t position_of(const std::string& name) const;
 };
-Result<BudgetsSeen> see_budgets(pqxx::work& tx, const OrgId& org, const ProjectId& project);
+Result<BudgetsSeen> see_budgets(pg::Tx& tx, const OrgId& org, const ProjectId& project);
 
 struct BudgetChange {
   int64_t position = 0;
@@ -53,6 +53,6 @@ struct BudgetChanges {
   int64_t floor = 1;                  // changes up to here may be gone
   bool more = false;
 };
-Result<BudgetChanges> read_budget_changes(pqxx::work& tx, const ProjectId& project, int64_t after, int limit);
+Result<BudgetChanges> read_budget_changes(pg::Tx& tx, const ProjectId& project, int64_t after, int limit);
 
 }  // namespace nodus::metering

@@ -18,7 +18,7 @@ std::vector<SlotRef> slots_of(const pqxx::result& rows) {
 
 Result<std::vector<SlotRef>> PostgresDeadlineRows::due_caps(Instant now, int limit) {
   const auto now_s = std::chrono::floor<Seconds>(now).time_since_epoch().count();
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<SlotRef>> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<SlotRef>> {
     return slots_of(
         tx.exec_params("SELECT sandbox_uid, start, org, project FROM starts WHERE cap_due_s <= $1"
                        " AND open ORDER BY cap_due_s LIMIT $2",
@@ -27,7 +27,7 @@ Result<std::vector<SlotRef>> PostgresDeadlineRows::due_caps(Instant now, int lim
 }
 
 Result<std::vector<OrgId>> PostgresDeadlineRows::due_balances(Instant now, int limit) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<OrgId>> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<OrgId>> {
     std::vector<OrgId> orgs;
     for (const auto& row :
          tx.exec_params("SELECT org FROM balance_deadlines WHERE due_us <= $1 ORDER BY due_us LIMIT $2",
@@ -39,7 +39,7 @@ Result<std::vector<OrgId>> PostgresDeadlineRows::due_balances(Instant now, int l
 
 Result<std::vector<SlotRef>> PostgresDeadlineRows::unjudged(const OrgId& org, const SandboxUid& after,
                                                             int limit) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<SlotRef>> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<SlotRef>> {
     return slots_of(
         tx.exec_params("SELECT s.sandbox_uid, s.start, s.org, s.project FROM starts s"
                        " JOIN accounts a ON a.org = s.org WHERE s.org = $1 AND s.open AND s.sandbox_uid > $2"
@@ -51,7 +51,7 @@ Result<std::vector<SlotRef>> PostgresDeadlineRows::unjudged(const OrgId& org, co
 }
 
 Result<std::vector<ProjectKey>> PostgresDeadlineRows::due_budgets(Instant now, int limit) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<ProjectKey>> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<ProjectKey>> {
     std::vector<ProjectKey> projects;
     for (const auto& row : tx.exec_params(
              "SELECT org, project FROM budget_deadlines WHERE due_us <= $1 ORDER BY due_us LIMIT $2",
@@ -63,7 +63,7 @@ Result<std::vector<ProjectKey>> PostgresDeadlineRows::due_budgets(Instant now, i
 
 Result<std::vector<SlotRef>> PostgresDeadlineRows::over_budget(const ProjectKey& project,
                                                                const SandboxUid& after, int limit) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<SlotRef>> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<SlotRef>> {
     return slots_of(
         tx.exec_params("SELECT s.sandbox_uid, s.start, s.org, s.project FROM starts s"
                        " JOIN project_spend p ON p.project = s.project WHERE s.project = $1 AND s.open AND "
@@ -76,7 +76,7 @@ Result<std::vector<SlotRef>> PostgresDeadlineRows::over_budget(const ProjectKey&
 }
 
 Result<std::vector<SlotRef>> PostgresDeadlineRows::due_storage(int limit) {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::vector<SlotRef>> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<std::vector<SlotRef>> {
     return slots_of(
         tx.exec_params("SELECT sandbox_uid, start, org, project FROM stored WHERE due"
                        " ORDER BY org, sandbox_uid LIMIT $1",
@@ -85,7 +85,7 @@ Result<std::vector<SlotRef>> PostgresDeadlineRows::due_storage(int limit) {
 }
 
 Result<Brake> PostgresDeadlineRows::brake() {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<Brake> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<Brake> {
     const auto rows = tx.exec("SELECT engaged, reason FROM brake_changes ORDER BY id DESC LIMIT 1");
     if (rows.empty()) return Brake();
     return Brake{rows[0][0].as<bool>(), rows[0][1].c_str()};
@@ -93,7 +93,7 @@ Result<Brake> PostgresDeadlineRows::brake() {
 }
 
 Result<std::optional<Instant>> PostgresDeadlineRows::earliest() {
-  return pool_.with_tx([&](pqxx::work& tx) -> Result<std::optional<Instant>> {
+  return pool_.with_tx([&](pg::Tx& tx) -> Result<std::optional<Instant>> {
     const auto row = tx.exec1(
         "SELECT least((SELECT min(due_us) FROM balance_deadlines), (SELECT 0::bigint FROM stored WHERE due "
         "LIMIT 1),"

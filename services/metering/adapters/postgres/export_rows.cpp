@@ -53,7 +53,7 @@ ExportRow row_of(const pqxx::row& row, const char* type, int sign) {
 
 }  // namespace
 
-void ExportReader::look(pqxx::work& tx) {
+void ExportReader::look(pg::Tx& tx) {
   const auto closed = tx.exec_params("SELECT 1 FROM billing_periods WHERE org = $1 AND closed_to_s >= $2",
                                      org_.str(), end_of(month_));
   closed_ = !closed.empty();
@@ -64,7 +64,7 @@ void ExportReader::look(pqxx::work& tx) {
 }
 
 // What the part reads, as SQL with kColumns.
-std::string ExportReader::source(pqxx::work& tx) const {
+std::string ExportReader::source(pg::Tx& tx) const {
   const std::string org = tx.quote(org_.str());
   const MoneySecond begin = begin_of(month_), end = end_of(month_);
   const Month before = month_of(begin - 1);
@@ -97,7 +97,7 @@ std::string ExportReader::source(pqxx::work& tx) const {
   }
 }
 
-Result<std::vector<ExportRow>> ExportReader::read(pqxx::work& tx) {
+Result<std::vector<ExportRow>> ExportReader::read(pg::Tx& tx) {
   std::vector<ExportRow> rows;
   if (part_ == Part::kRounding) {
     for (const auto& row : tx.exec_params(
@@ -139,7 +139,7 @@ Result<std::vector<ExportRow>> ExportReader::read(pqxx::work& tx) {
 
 ExportReader::Page ExportReader::fetch() {
   while (part_ != Part::kDone) {
-    auto rows = pool_.with_tx([&](pqxx::work& tx) {
+    auto rows = pool_.with_tx([&](pg::Tx& tx) {
       if (!looked_) look(tx);
       return read(tx);
     });

@@ -56,9 +56,9 @@ class ExportReader {
   enum class Part { kLines, kLate, kTakenBack, kRounding, kDone };
   using Page = Result<std::vector<ExportRow>>;
   Page fetch();
-  Result<std::vector<ExportRow>> read(pqxx::work& tx);
-  void look(pqxx::work& tx);
-  std::string source(pqxx::work& tx) const;
+  Result<std::vector<ExportRow>> read(pg::Tx& tx);
+  void look(pg::Tx& tx);
+  std::string source(pg::Tx& tx) const;
 
   pg::Pool& pool_;
   const OrgId org_;

@@ -23,12 +23,12 @@ Invoice invoice_of(const pqxx::row& row) {
 
 // Every command on the organization's starts holds this row too, so what they post is either before the
 // month is closed, or late.
-bool lock_account(pqxx::work& tx, const OrgId& org) {
+bool lock_account(pg::Tx& tx, const OrgId& org) {
   return !tx.exec_params("SELECT 1 FROM heads WHERE stream = $1 FOR UPDATE", "account/" + org.str()).empty();
 }
 
 // The first month that is still open; nullopt: nothing was ever used.
-std::optional<Month> first_open(pqxx::work& tx, const OrgId& org, MoneySecond now_s) {
+std::optional<Month> first_open(pg::Tx& tx, const OrgId& org, MoneySecond now_s) {
   const auto closed = tx.exec_params("SELECT next_month FROM billing_periods WHERE org = $1", org.str());
   if (!closed.empty()) return closed[0][0].as<int>();
   const auto first = tx.exec_params(
@@ -40,7 +40,7 @@ std::optional<Month> first_open(pqxx::work& tx, const OrgId& org, MoneySecond no
 }
 
 // How far it is proven that what is open was open: the newest fact of any Sandbox that was applied.
-MoneySecond proven_until(pqxx::work& tx, MoneySecond end_s) {
+MoneySecond proven_until(pg::Tx& tx, MoneySecond end_s) {
   const auto row = tx.exec1(
       "SELECT coalesce(max((SELECT at_us FROM events WHERE log_partition = p ORDER BY position DESC LIMIT "
       "1)), 0)"
@@ -48,7 +48,7 @@ MoneySecond proven_until(pqxx::work& tx, MoneySecond end_s) {
   return std::min(row[0].as<int64_t>(), end_s);
 }
 
-void estimate(pqxx::work& tx, const OrgId& org, Month month, MoneySecond proven_s) {
+void estimate(pg::Tx& tx, const OrgId& org, Month month, MoneySecond proven_s) {
   tx.exec_params(
       "INSERT INTO estimates (org, in_month, sandbox_uid, start, ordinal, project, sandbox_name, kind, "
       "from_s, to_s,"
@@ -58,7 +58,7 @@ void estimate(pqxx::work& tx, const OrgId& org, Month month, MoneySecond proven_
       org.str(), month, proven_s);
 }
 
-std::vector<InvoiceLine> due_lines(pqxx::work& tx, const OrgId& org, Month month) {
+std::vector<InvoiceLine> due_lines(pg::Tx& tx, const OrgId& org, Month month) {
   // The month of a day, as the number 202611.
   constexpr const char* kMonth = "to_char(date '1970-01-01' + {}, 'YYYYMM')::integer";
   const auto of_estimates = [&](const char* sign, const char* which) {
@@ -99,7 +99,7 @@ Money round_off(std::vector<InvoiceLine>& lines, Month month) {
   return total;
 }
 
-std::string take_number(pqxx::work& tx, const std::string& issuer, int64_t& sequence) {
+std::string take_number(pg::Tx& tx, const std::string& issuer, int64_t& sequence) {
   sequence = tx.exec_params1(
                    "INSERT INTO invoice_counters AS c (issuer, last) VALUES ($1, 1)"
                    " ON CONFLICT (issuer) DO UPDATE SET last = c.last + 1 RETURNING last",
@@ -108,8 +108,7 @@ std::string take_number(pqxx::work& tx, const std::string& issuer, int64_t& sequ
   return fmt::format("{}-{:08}", issuer, sequence);
 }
 
-ClosedMonth close_month(pqxx::work& tx, const OrgId& org, Month month, const std::string& issuer,
-                        Instant now) {
+ClosedMonth close_month(pg::Tx& tx, const OrgId& org, Month month, const std::string& issuer, Instant now) {
   const MoneySecond end_s = end_of(month), proven_s = proven_until(tx, end_s);
   estimate(tx, org, month, proven_s);
   auto lines = due_lines(tx, org, month);
@@ -138,7 +137,7 @@ ClosedMonth close_month(pqxx::work& tx, const OrgId& org, Month month, const std
   return closed;
 }
 
-ClosedMonth closed_before(pqxx::work& tx, const OrgId& org, Month month) {
+ClosedMonth closed_before(pg::Tx& tx, const OrgId& org, Month month) {
   const auto rows =
       tx.exec_params("SELECT number, total FROM invoices WHERE org = $1 AND month = $2", org.str(), month);
   ClosedMonth closed{org, month, "", Money(), true};
@@ -151,7 +150,7 @@ ClosedMonth closed_before(pqxx::work& tx, const OrgId& org, Month month) {
 }  // namespace
 
 Result<std::vector<OrgId>> organizations(pg::Pool& pool) {
-  return pool.with_tx([](pqxx::work& tx) -> Result<std::vector<OrgId>> {
+  return pool.with_tx([](pg::Tx& tx) -> Result<std::vector<OrgId>> {
     std::vector<OrgId> orgs;
     for (const auto& row : tx.exec("SELECT org FROM accounts ORDER BY org"))
       orgs.emplace_back(row[0].c_str());
@@ -168,7 +167,7 @@ Result<std::vector<ClosedMonth>> close_months(pg::Pool& pool, const OrgId& org, 
                     to_rfc3339(to_instant(end_of(month))) + ".");
   std::vector<ClosedMonth> all;
   for (;;) {
-    auto closed = pool.with_tx([&](pqxx::work& tx) -> Result<ClosedMonth> {
+    auto closed = pool.with_tx([&](pg::Tx& tx) -> Result<ClosedMonth> {
       if (!lock_account(tx, org)) return ClosedMonth{org, month, "", Money()};
       const Month next = std::min(first_open(tx, org, now_s).value_or(month), next_month(month));
       return next > month ? closed_before(tx, org, month) : close_month(tx, org, next, issuer, now);
@@ -180,7 +179,7 @@ Result<std::vector<ClosedMonth>> close_months(pg::Pool& pool, const OrgId& org, 
 }
 
 Result<std::vector<Invoice>> list_invoices(pg::Pool& pool, const OrgId& org, Month before, int limit) {
-  return pool.with_tx([&](pqxx::work& tx) -> Result<std::vector<Invoice>> {
+  return pool.with_tx([&](pg::Tx& tx) -> Result<std::vector<Invoice>> {
     std::vector<Invoice> invoices;
     for (const auto& row : tx.exec_params(std::string("SELECT ") + kColumns +
                                               " FROM invoices WHERE org = $1 AND ($2 = 0 OR month < $2)"
@@ -192,7 +191,7 @@ Result<std::vector<Invoice>> list_invoices(pg::Pool& pool, const OrgId& org, Mon
 }
 
 Result<Invoice> read_invoice(pg::Pool& pool, const OrgId& org, const std::string& number) {
-  return pool.with_tx([&](pqxx::work& tx) -> Result<Invoice> {
+  return pool.with_tx([&](pg::Tx& tx) -> Result<Invoice> {
     const auto rows =
         tx.exec_params(std::string("SELECT ") + kColumns + " FROM invoices WHERE org = $1 AND number = $2",
                        org.str(), number);

@@ -20,7 +20,7 @@ struct Column {
 
 }  // namespace
 
-void write_ledger(pqxx::work& tx, const std::vector<std::any>& staged) {
+void write_ledger(pg::Tx& tx, const std::vector<std::any>& staged) {
   Column org, kind, ref, stream, at, line_stream, account, amount;
   std::vector<int64_t> version, line_version;
   std::vector<int32_t> ordinal;
@@ -61,14 +61,14 @@ void write_ledger(pqxx::work& tx, const std::vector<std::any>& staged) {
 }
 
 Result<Sealed> seal_ledger(pg::Pool& pool, Instant now) {
-  const auto up_to = pool.with_tx([&](pqxx::work& tx) -> Result<int64_t> {
+  const auto up_to = pool.with_tx([&](pg::Tx& tx) -> Result<int64_t> {
     return tx.exec1("SELECT ledger_last_certain()")[0].as<int64_t>();
   });
   if (!up_to) return std::unexpected(up_to.error());
   (void)failpoint("metering.seal");
   Sealed sealed;
   for (bool more = true; more;) {
-    auto part = pool.with_tx([&](pqxx::work& tx) -> Result<Sealed> {
+    auto part = pool.with_tx([&](pg::Tx& tx) -> Result<Sealed> {
       Sealed added;
       for (more = false; added.seals < kSealsAtOnce; ++added.seals) {
         const auto entries =
@@ -89,7 +89,7 @@ Result<Sealed> seal_ledger(pg::Pool& pool, Instant now) {
 }
 
 Result<std::optional<Instant>> last_sealed(pg::Pool& pool) {
-  return pool.with_tx([](pqxx::work& tx) -> Result<std::optional<Instant>> {
+  return pool.with_tx([](pg::Tx& tx) -> Result<std::optional<Instant>> {
     const auto rows = tx.exec("SELECT sealed_us FROM ledger_seals ORDER BY n DESC LIMIT 1");
     if (rows.empty()) return std::nullopt;
     return from_micros(rows[0][0].as<int64_t>());
@@ -103,7 +103,7 @@ std::string to_string(const SealFault& fault) {
 }
 
 Result<Verdict> verify_ledger(pg::Pool& pool, const std::string& expected) {
-  auto verdict = pool.with_tx([&](pqxx::work& tx) -> Result<Verdict> {
+  auto verdict = pool.with_tx([&](pg::Tx& tx) -> Result<Verdict> {
     Verdict v;
     const auto row = tx.exec_params1(
         "SELECT coalesce(max(n), 0), (SELECT count(*) FROM ledger_entries WHERE id >"
@@ -120,7 +120,7 @@ Result<Verdict> verify_ledger(pg::Pool& pool, const std::string& expected) {
   });
   if (!verdict) return verdict;
   for (int64_t from = 1; from <= verdict->seals; from += kSealsAtOnce) {
-    const auto page = pool.with_tx([&](pqxx::work& tx) -> Result<void> {
+    const auto page = pool.with_tx([&](pg::Tx& tx) -> Result<void> {
       for (const auto& row : tx.exec_params("SELECT seal, entry, fault FROM ledger_verify($1, $2)"
                                             " ORDER BY seal, entry NULLS FIRST",
                                             from, from + kSealsAtOnce - 1)) {

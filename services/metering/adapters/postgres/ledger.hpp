@@ -19,7 +19,7 @@ struct LedgerNote {  // staged on the Unit that appends the event
 };
 
 // Writes the entries among the notes, and their lines, with one statement.
-void write_ledger(pqxx::work& tx, const std::vector<std::any>& staged);
+void write_ledger(pg::Tx& tx, const std::vector<std::any>& staged);
 
 struct Sealed {
   int64_t entries = 0;  // sealed now

@@ -7,7 +7,7 @@ namespace {
 constexpr Seconds kReadAgain{30};
 }
 
-std::vector<PriceVersion> read_prices(pqxx::work& tx) {
+std::vector<PriceVersion> read_prices(pg::Tx& tx) {
   std::vector<PriceVersion> book;
   std::map<std::string, std::map<std::string, Money>> machines;  // by version
   for (const auto& row : tx.exec("SELECT version, machine_type, per_s FROM machine_prices"))

@@ -14,7 +14,7 @@ namespace nodus::metering {
 namespace {
 
 // At once, so that a repeat in the same batch sees it.
-void post_credit(pqxx::work& tx, const account::CreditPosted& credit) {
+void post_credit(pg::Tx& tx, const account::CreditPosted& credit) {
   tx.exec_params("INSERT INTO postings (org, kind, ref, amount, at_us) VALUES ($1, 'Credit', $2, $3, $4)",
                  credit.org.str(), credit.id, credit.amount.to_decimal(), to_micros(credit.at));
   tx.exec_params(
@@ -24,7 +24,7 @@ void post_credit(pqxx::work& tx, const account::CreditPosted& credit) {
       credit.priority, credit.expires_s, credit.author, to_micros(credit.at));
 }
 
-void post_expiry(pqxx::work& tx, const LedgerEntry& entry) {
+void post_expiry(pg::Tx& tx, const LedgerEntry& entry) {
   tx.exec_params("INSERT INTO postings (org, kind, ref, amount, at_us) VALUES ($1, 'Expiry', $2, $3, $4)",
                  entry.org.str(), entry.ref, balance_change(entry).to_decimal(), to_micros(entry.at));
 }
@@ -39,7 +39,7 @@ void stage_entries(eventlog::Unit& unit, const std::string& stream, std::span<co
   }
 }
 
-void write_exhaustion(pqxx::work& tx, const account::BalanceExhausted& ended, int64_t era) {
+void write_exhaustion(pg::Tx& tx, const account::BalanceExhausted& ended, int64_t era) {
   tx.exec_params("INSERT INTO exhaustions (org, era, at_s) VALUES ($1, $2, $3)", ended.org.str(), era,
                  ended.at_s);
 }
@@ -47,7 +47,7 @@ void write_exhaustion(pqxx::work& tx, const account::BalanceExhausted& ended, in
 }  // namespace
 
 PostgresProjections::PostgresProjections(eventlog::EventLog& log) {
-  log.on_append([](pqxx::work& tx, std::vector<std::any>& staged) {
+  log.on_append([](pg::Tx& tx, std::vector<std::any>& staged) {
     (void)failpoint("metering.before_rows");
     write_rows(tx, staged);
     write_ledger(tx, staged);
@@ -93,12 +93,12 @@ void PostgresProjections::account_changed(eventlog::Unit& unit, const account::S
         std::holds_alternative<account::FundsChanged>(event))
       unit.stage(StorageDueNote{after.org, std::nullopt});
     if (const auto* ended = std::get_if<account::BalanceExhausted>(&event))
-      unit.project([e = *ended, era = era++](pqxx::work& tx) { write_exhaustion(tx, e, era); });
+      unit.project([e = *ended, era = era++](pg::Tx& tx) { write_exhaustion(tx, e, era); });
     if (const auto* credit = std::get_if<account::CreditPosted>(&event))
-      unit.project([c = *credit](pqxx::work& tx) { post_credit(tx, c); });
+      unit.project([c = *credit](pg::Tx& tx) { post_credit(tx, c); });
     const bool expired = std::holds_alternative<account::CreditExpired>(event);
     if (auto entry = entry_of(event); entry && expired)
-      unit.project([entry = std::move(*entry)](pqxx::work& tx) { post_expiry(tx, entry); });
+      unit.project([entry = std::move(*entry)](pg::Tx& tx) { post_expiry(tx, entry); });
   }
   unit.stage(AccountNote{after});
   stage_entries(unit, account_stream(after.org), events);

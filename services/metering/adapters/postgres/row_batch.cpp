@@ -65,7 +65,7 @@ Folded fold(const std::vector<std::any>& staged) {
   return out;
 }
 
-void write_starts(pqxx::work& tx, const Folded& notes) {
+void write_starts(pg::Tx& tx, const Folded& notes) {
   Rows<1> gone;
   Rows<20> rows;
   for (const auto& [uid, note] : notes.starts) {
@@ -135,7 +135,7 @@ void write_starts(pqxx::work& tx, const Folded& notes) {
 }
 
 // Before the sums of the accounts are written, and what is due after: a row that goes is not due.
-void write_stored(pqxx::work& tx, const Folded& notes) {
+void write_stored(pg::Tx& tx, const Folded& notes) {
   Rows<1> gone;
   Rows<10> rows;
   Rows<5> facts;
@@ -173,7 +173,7 @@ void write_stored(pqxx::work& tx, const Folded& notes) {
       " $3::text[], $4::text[], $5::text[]) AS u (uid, start, org, version, size) ON CONFLICT DO NOTHING");
 }
 
-void write_storage_due(pqxx::work& tx, const Folded& notes) {
+void write_storage_due(pg::Tx& tx, const Folded& notes) {
   Rows<1> orgs, projects;
   for (const StorageDueNote* note : notes.storage_due) {
     if (note->project)
@@ -196,7 +196,7 @@ std::string to_json(const LabelsNote* note) {
   return boost::json::serialize(labels);
 }
 
-void write_facts(pqxx::work& tx, const Folded& notes) {
+void write_facts(pg::Tx& tx, const Folded& notes) {
   Rows<9> rows;
   for (const FundedNote* note : notes.funded) {
     const auto& [slot, prices] = std::tie(note->funded.slot, note->funded.prices);
@@ -215,7 +215,7 @@ void write_facts(pqxx::work& tx, const Folded& notes) {
       " cpu, memory, disk, machine)");
 }
 
-void write_bills(pqxx::work& tx, const Folded& notes) {
+void write_bills(pg::Tx& tx, const Folded& notes) {
   Rows<12> lines;
   Rows<5> postings;
   for (const StorageNote* note : notes.storage) {
@@ -267,7 +267,7 @@ void write_bills(pqxx::work& tx, const Folded& notes) {
                 " AS u (org, kind, ref, amount, at_us)");
 }
 
-void write_accounts(pqxx::work& tx, const Folded& notes) {
+void write_accounts(pg::Tx& tx, const Folded& notes) {
   Rows<11> rows;
   for (const auto& [org, note] : notes.accounts) {
     const account::State& s = note->after;
@@ -289,7 +289,7 @@ void write_accounts(pqxx::work& tx, const Folded& notes) {
       " era = excluded.era");
 }
 
-void write_due(pqxx::work& tx, const Folded& notes) {
+void write_due(pg::Tx& tx, const Folded& notes) {
   Rows<1> gone;
   Rows<2> rows;
   for (const auto& [org, note] : notes.due) {
@@ -305,7 +305,7 @@ void write_due(pqxx::work& tx, const Folded& notes) {
             " ON CONFLICT (org) DO UPDATE SET due_us = excluded.due_us");
 }
 
-void write_spend(pqxx::work& tx, const Folded& notes) {
+void write_spend(pg::Tx& tx, const Folded& notes) {
   Rows<14> rows;
   Rows<4> ends;
   for (const auto& [project, note] : notes.spend) {
@@ -340,7 +340,7 @@ void write_spend(pqxx::work& tx, const Folded& notes) {
       " ON CONFLICT DO NOTHING");
 }
 
-void write_budget_due(pqxx::work& tx, const Folded& notes) {
+void write_budget_due(pg::Tx& tx, const Folded& notes) {
   Rows<1> gone;
   Rows<3> rows;
   for (const auto& [project, note] : notes.budget_due) {
@@ -358,7 +358,7 @@ void write_budget_due(pqxx::work& tx, const Folded& notes) {
 
 }  // namespace
 
-void write_rows(pqxx::work& tx, const std::vector<std::any>& staged) {
+void write_rows(pg::Tx& tx, const std::vector<std::any>& staged) {
   const Folded notes = fold(staged);
   write_starts(tx, notes);
   write_facts(tx, notes);

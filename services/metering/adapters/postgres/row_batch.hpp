@@ -73,6 +73,6 @@ struct DueNote {
 };
 
 // Writes what the notes say, the last word of each row. Notes of other types are left alone.
-void write_rows(pqxx::work& tx, const std::vector<std::any>& staged);
+void write_rows(pg::Tx& tx, const std::vector<std::any>& staged);
 
 }  // namespace nodus::metering

@@ -34,6 +34,6 @@ inline std::optional<Instant> instant_of(const pqxx::field& field) {
   return from_micros(field.as<int64_t>());
 }
 
-std::vector<PriceVersion> read_prices(pqxx::work& tx);
+std::vector<PriceVersion> read_prices(pg::Tx& tx);
 
 }  // namespace nodus::metering

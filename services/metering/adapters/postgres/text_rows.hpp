@@ -23,7 +23,7 @@ class Rows {
   }
   bool empty() const { return columns_[0].empty(); }
   // Runs the prepared statement with a text[] a column.
-  void exec(pqxx::work& tx, const char* name, const char* sql) const {
+  void exec(pg::Tx& tx, const char* name, const char* sql) const {
     if (empty()) return;
     tx.conn().prepare(name, sql);
     const auto array = [](const std::vector<std::string>& column) {

@@ -1,0 +1,3 @@
+BEGIN;
+\ir ../../../libs/eventlog/sql/heads_by_place.sql
+COMMIT;

@@ -1,0 +1,3 @@
+BEGIN;
+DROP FUNCTION log_write, log_take_heads;
+COMMIT;
