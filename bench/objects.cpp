@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 
 #include "libs/base/check.hpp"
 #include "libs/base/random.hpp"
@@ -134,6 +135,7 @@ double print_reads(Database& db, const std::string& what) {
       microseconds([&] { CHECK(db.catalog.sandboxes(kProject, query).has_value(), "select"); }, 50);
   fmt::print("{:<44} GET {:>6.0f} µs (p99 {:>6.0f})   page of 100 {:>6.0f}   rare label {:>6.0f}\n", what,
              get.first, get.second, page.first, selected.first);
+  std::fflush(stdout);  // the next line may take minutes
   return get.first;
 }
 

@@ -8,6 +8,22 @@
 
 namespace nodus::linux {
 
+namespace {
+
+std::string one_line(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    if (c != '\n')
+      line += c;
+    else if (!line.empty() && !line.ends_with("; "))
+      line += "; ";
+  }
+  if (line.ends_with("; ")) line.resize(line.size() - 2);
+  return line;
+}
+
+}  // namespace
+
 struct Nft::State {
   std::mutex mutex;
   nft_ctx* context = nullptr;
@@ -18,7 +34,8 @@ struct Nft::State {
     const int failed = nft_run_cmd_from_buffer(context, commands.c_str());
     std::string out = nft_ctx_get_output_buffer(context);
     const std::string err = nft_ctx_get_error_buffer(context);
-    if (failed != 0) return fail(Code::kInternal, "FirewallFailed", "nft refused the rules: " + err);
+    if (failed != 0)
+      return fail(Code::kInternal, "FirewallFailed", "nft refused the rules: " + one_line(err));
     return out;
   }
 };

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <fstream>
@@ -306,6 +307,18 @@ TEST_F(Nodusd, SaysWhatIsMissing) {
   configure("runtime: {directory: /nowhere, kind: runsc}\n");
   EXPECT_EQ(run(""), 2);
   EXPECT_NE(log().find("This node does not register"), std::string::npos) << log();
+  configure("");
+  for (const std::string given : {"net_admin", "sys_admin", "setuid"}) {
+    std::string name = "CAP_" + given;
+    std::ranges::transform(name, name.begin(),
+                           [](char c) { return c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c; });
+    const std::string output = (directory_ / "said").native();
+    const auto said = on_machine("NODUS_NODE_TOKEN=token setpriv --bounding-set -" + given + " --inh-caps -" +
+                                 given + " " NODUSD " --config " + (directory_ / "c.yaml").native() + " >" +
+                                 output + " 2>&1; echo rc $?; grep -v '^{' " + output)
+                          .out;
+    EXPECT_EQ(said, "rc 2\nnodusd: This node does not register: nodusd runs without " + name + ".\n");
+  }
   configure("runtime: {directory: /nowhere}\ncolour: red\n");
   EXPECT_EQ(run(""), 2);
   EXPECT_NE(log().find("colour"), std::string::npos) << log();

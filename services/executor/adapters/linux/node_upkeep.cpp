@@ -1,4 +1,6 @@
 // What the host does for the whole node: the check before registering, removing what belongs to nobody.
+#include <linux/capability.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,9 +20,29 @@ static std::unexpected<Error> missing(const std::string& layer, const Error& err
               "This node does not register: " + layer + " cannot be set up here (" + error.message + ").");
 }
 
+// Of those that nodusd and the runtime cannot do without, what a container or a unit did not give it.
+static std::string capabilities_missing() {
+  constexpr std::pair<int, const char*> kNeeded[] = {
+      {CAP_CHOWN, "CAP_CHOWN"},         {CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE"},
+      {CAP_FOWNER, "CAP_FOWNER"},       {CAP_KILL, "CAP_KILL"},
+      {CAP_SETGID, "CAP_SETGID"},       {CAP_SETUID, "CAP_SETUID"},
+      {CAP_NET_ADMIN, "CAP_NET_ADMIN"}, {CAP_SYS_ADMIN, "CAP_SYS_ADMIN"}};
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct held[_LINUX_CAPABILITY_U32S_3]{};
+  if (::syscall(SYS_capget, &header, held) != 0) return "its capabilities";
+  std::string names;
+  for (const auto& [bit, name] : kNeeded)
+    if ((held[CAP_TO_INDEX(bit)].effective & CAP_TO_MASK(bit)) == 0)
+      names += (names.empty() ? "" : ", ") + std::string(name);
+  return names;
+}
+
 Result<void> LinuxHost::self_check() {
   if (::geteuid() != 0)
     return fail(Code::kForbidden, "LayerMissing", "This node does not register: nodusd must run as root.");
+  if (const auto names = capabilities_missing(); !names.empty())
+    return fail(Code::kForbidden, "LayerMissing",
+                "This node does not register: nodusd runs without " + names + ".");
   if (auto version = runtime_->version(); !version)
     return missing("the runtime " + runtime_->name(), version.error());
   if (::access(options_.helper.c_str(), X_OK) != 0)
