@@ -138,6 +138,8 @@ Outcome run_round(pg::Tx& tx, std::span<const Work* const> works, const Round& r
       outcome.answers.push_back(std::nullopt);
     }
   }
+  const auto answered = [](const auto& answer) { return answer.has_value(); };
+  if (also != nullptr && !std::ranges::all_of(outcome.answers, answered)) return outcome;  // all or nothing
   if (also != nullptr && *also) {
     (*also)(tx);
     outcome.wrote = true;

@@ -25,7 +25,8 @@ struct Outcome {
   std::vector<Recorded> recorded;
 };
 
-// Decides what it can and commits, if there is anything to keep.
+// Decides what it can and commits, if there is anything to keep. With `also`, only if every Work was
+// answered.
 Outcome run_round(pg::Tx& tx, std::span<const Work* const> works, const Round& round,
                   const std::function<void(pg::Tx&)>* also,
                   const std::function<void(pg::Tx&, std::vector<std::any>&)>& on_append);

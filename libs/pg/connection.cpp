@@ -122,32 +122,39 @@ Session& Connection::session() {
 
 std::optional<Error> Connection::run(const std::function<bool(Tx&)>& body) {
   bool committing = false;
-  try {
-    Tx tx(*this);
+  auto failed = [&]() -> std::optional<Error> {
     try {
-      if (body(tx))
-        tx.commit();
-      else
-        tx.abort();
-    } catch (...) {
-      committing = tx.committing();
-      throw;
+      Tx tx(*this);
+      try {
+        const bool keep = body(tx);
+        CHECK(keep || !tx.committed(), "an error after its transaction was committed");
+        if (keep)
+          tx.commit();
+        else
+          tx.abort();
+      } catch (...) {
+        committing = tx.committing();
+        throw;
+      }
+      return std::nullopt;
+    } catch (const pqxx::broken_connection& error) {
+      connection_.reset();
+      return committing ? outcome_unknown() : lost(first_line(error.what()));
+    } catch (const pqxx::transaction_rollback& error) {
+      return busy(first_line(error.what()));
+    } catch (const pqxx::sql_error& error) {
+      bool open = connected();
+      if (!open) connection_.reset();
+      if (!open && committing) return outcome_unknown();
+      return open ? classify(error) : lost(first_line(error.what()));
+    } catch (const std::exception& error) {
+      connection_.reset();
+      return committing ? outcome_unknown() : rejected(error);
     }
-    return std::nullopt;
-  } catch (const pqxx::broken_connection& error) {
-    connection_.reset();
-    return committing ? outcome_unknown() : lost(first_line(error.what()));
-  } catch (const pqxx::transaction_rollback& error) {
-    return busy(first_line(error.what()));
-  } catch (const pqxx::sql_error& error) {
-    bool open = connected();
-    if (!open) connection_.reset();
-    if (!open && committing) return outcome_unknown();
-    return open ? classify(error) : lost(first_line(error.what()));
-  } catch (const std::exception& error) {
-    connection_.reset();
-    return rejected(error);
-  }
+  }();
+  // Whatever went wrong: nobody gets a connection with a transaction of another's in it.
+  if (connection_ && !connection_->idle()) connection_.reset();
+  return failed;
 }
 
 std::optional<Error> run_read(Connection& connection,

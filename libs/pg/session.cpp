@@ -3,6 +3,9 @@
 #include <libpq-fe.h>
 
 #include <optional>
+#include <set>
+
+#include "libs/base/check.hpp"
 
 namespace nodus::pg {
 namespace {
@@ -68,7 +71,10 @@ std::vector<Rows> Session::together(std::span<const Statement> statements) {
   if (PQenterPipelineMode(handle) != 1) broken(handle);
   std::set<std::string_view> fresh;
   for (const auto& statement : statements) {
-    if (!prepared_.contains(statement.name()) && fresh.insert(statement.name()).second)
+    const auto known = prepared_.find(statement.name());
+    CHECK(known == prepared_.end() || known->second == statement.sql(), "two statements are named {}",
+          statement.name());
+    if (known == prepared_.end() && fresh.insert(statement.name()).second)
       must_send(handle, PQsendPrepare(handle, statement.name(), statement.sql(), 0, nullptr));
     send(handle, statement);
   }
@@ -78,7 +84,7 @@ std::vector<Rows> Session::together(std::span<const Statement> statements) {
   for (const auto& statement : statements) {
     if (fresh.erase(statement.name()) == 1) {
       (void)next(handle, statement.sql(), failed);
-      if (!failed) prepared_.insert(statement.name());
+      if (!failed) prepared_.emplace(statement.name(), statement.sql());
     }
     rows.push_back(next(handle, statement.sql(), failed));
   }
@@ -87,8 +93,14 @@ std::vector<Rows> Session::together(std::span<const Statement> statements) {
   PQclear(end);
   if (!synced || PQexitPipelineMode(handle) != 1 || PQstatus(handle) == CONNECTION_BAD)
     throw pqxx::broken_connection(failed ? failed->message : text_of(PQerrorMessage(handle)));
+  // libpq's own faults have no state; what became of the statement is not known then.
+  if (failed && failed->state.empty()) throw pqxx::broken_connection(failed->message);
   if (failed) throw pqxx::sql_error(failed->message, failed->sql, failed->state.c_str());
   return rows;
+}
+
+bool Session::idle() const {
+  return PQtransactionStatus(policy.held) == PQTRANS_IDLE;
 }
 
 }  // namespace nodus::pg

@@ -2,8 +2,8 @@
 // pipeline mode: https://www.postgresql.org/docs/15/libpq-pipeline-mode.html
 #pragma once
 
+#include <map>
 #include <pqxx/pqxx>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,9 +35,10 @@ class Session final : private Handle, public pqxx::connection_base {
   // Sends all of them at once and gives the rows of each. The first that fails is thrown as pqxx would throw
   // it, and those after it have not run. Nothing else may be under way on the connection.
   std::vector<Rows> together(std::span<const Statement> statements);
+  bool idle() const;  // in no transaction: what alone may go back to a pool
 
  private:
-  std::set<std::string, std::less<>> prepared_;
+  std::map<std::string, std::string, std::less<>> prepared_;  // SQL by name
 };
 
 }  // namespace nodus::pg

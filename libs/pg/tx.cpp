@@ -23,7 +23,7 @@ Tx::~Tx() {
     abort();
   } catch (const std::exception&) {
     sql_.reset();
-    connection_.disconnect();  // nobody gets a connection with a transaction of another's in it
+    connection_.disconnect();
   }
 }
 
@@ -31,7 +31,10 @@ std::vector<Rows> Tx::send() {
   CHECK(!over_, "a statement after the end of its transaction");
   auto statements = std::exchange(put_off_, {});
   put_off_bytes_ = 0;
-  if (begun_) return connection_.session().together(statements);
+  if (begun_) {
+    if (!connection_.connected()) throw pqxx::broken_connection("the connection of this transaction is gone");
+    return connection_.session().together(statements);
+  }
   statements.insert(statements.begin(), kBegin);
   std::vector<Rows> rows;
   try {
@@ -40,6 +43,7 @@ std::vector<Rows> Tx::send() {
     // It died while idle: nothing was kept, so a fresh one may take its place, once.
     if (!reused_) throw;
     connection_.disconnect();
+    begun_ = true;
     rows = connection_.session().together(statements);
   } catch (...) {
     begun_ = true;  // perhaps; ROLLBACK outside of a transaction is harmless
@@ -64,6 +68,7 @@ Rows Tx::run(Statement statement) {
 }
 
 void Tx::later(Statement statement) {
+  CHECK(!over_, "a statement after the end of its transaction");
   for (const auto& parameter : statement.parameters()) put_off_bytes_ += parameter.bytes.size();
   put_off_.push_back(std::move(statement));
   if (put_off_.size() >= kPutOff || put_off_bytes_ > kPutOffBytes) send();
@@ -97,7 +102,12 @@ std::vector<Rows> Tx::end() {
 void Tx::abort() {
   if (over_ || !begun_ || !connection_.connected()) return;
   over_ = true;
-  connection_.session().together({&kRollback, 1});
+  try {
+    connection_.session().together({&kRollback, 1});
+  } catch (const pqxx::broken_connection&) {  // then the server rolls back
+    sql_.reset();
+    connection_.disconnect();
+  }
 }
 
 }  // namespace nodus::pg

@@ -59,7 +59,6 @@ class Tx {
     return open().quote(value);
   }
   pqxx::connection_base& conn() { return open().conn(); }
-  pqxx::transaction_base& pqxx() { return open(); }  // for what only pqxx does, e.g. COPY
 
   Rows run(Statement statement);          // in one round trip with BEGIN and what was put off
   void later(Statement statement);        // a fault shows with the statement that it travels with
@@ -68,6 +67,7 @@ class Tx {
   void commit();  // sends what was put off too; nothing at all if nothing ever ran
   void abort();
   bool committing() const { return committing_; }  // from now on a lost connection leaves its fate unknown
+  bool committed() const { return committing_ && over_; }
 
  private:
   pqxx::nontransaction& open();

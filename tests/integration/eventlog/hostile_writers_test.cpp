@@ -28,6 +28,17 @@ struct HostileWriters : testing::Test {
   int64_t last() { return log.last_position(partition_of(kStream, 4)).value(); }
 };
 
+// Until some backend waits for a lock.
+void await_lock_wait(const PostgresSubject& subject) {
+  RawWriter watcher(subject.url);
+  while (watcher.tx()
+             .exec1("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                    " AND datname = current_database()")[0]
+             .as<int>() == 0) {
+    watcher.tx().exec("SELECT pg_stat_clear_snapshot()");
+  }
+}
+
 TEST_F(HostileWriters, AHeldHeadDelaysOnlyItself) {
   log.run(std::vector{add(kStream), add(kNeighbour)});
   raw.lock(kStream);
@@ -46,13 +57,7 @@ TEST_F(HostileWriters, AHeldHeadThatIsReleasedIsWaitedFor) {
   RawWriter holder(patient.url);
   holder.lock(kStream);
   std::jthread writer([&] { EXPECT_EQ(patient.log().run(std::vector{add(kStream)})[0].value(), "2"); });
-  RawWriter watcher(patient.url);  // until the log's backend waits for a lock
-  while (watcher.tx()
-             .exec1("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                    " AND datname = current_database()")[0]
-             .as<int>() == 0) {
-    watcher.tx().exec("SELECT pg_stat_clear_snapshot()");
-  }
+  await_lock_wait(patient);
   holder.append(kStream);
   holder.commit();
 }
@@ -65,6 +70,37 @@ TEST_F(HostileWriters, ANewHeadMadeByTwoAtOnceIsMadeOnce) {
   raw.commit();
   EXPECT_EQ(log.run(std::vector{add(kStream)})[0].value(), "2");
   expect_sound(log);
+}
+
+// All or nothing, and once: of a head that another makes meanwhile the first look is in vain.
+TEST_F(HostileWriters, ABatchThatGoesTogetherIsDoneOnceThoughAHeadIsMadeMeanwhile) {
+  PostgresSubject patient;
+  ASSERT_TRUE(patient.pool
+                  .with_tx([](pg::Tx& tx) -> Result<void> {
+                    tx.exec("CREATE TABLE effects (n int)");
+                    return {};
+                  })
+                  .has_value());
+  RawWriter holder(patient.url);
+  holder.lock(kElsewhere);  // made, not committed
+  std::jthread together([&] {
+    const auto answers =
+        patient.log().run_together(std::vector{add(kStream), add(kElsewhere)},
+                                   [](pg::Tx& tx) { tx.exec("INSERT INTO effects VALUES (1)"); });
+    ASSERT_TRUE(answers.has_value()) << answers.error().message;
+    EXPECT_EQ((*answers)[0].value(), "1");
+    EXPECT_EQ((*answers)[1].value(), "2");
+  });
+  await_lock_wait(patient);
+  holder.append(kElsewhere);
+  holder.commit();
+  together.join();
+  EXPECT_EQ(patient.log().read_stream(kStream, 0, 10).value().size(), 1U);
+  EXPECT_EQ(patient.log().read_stream(kElsewhere, 0, 10).value().size(), 2U);
+  const auto effects = patient.pool.with_tx(
+      [](pg::Tx& tx) -> Result<int> { return tx.exec1("SELECT count(*) FROM effects")[0].as<int>(); });
+  EXPECT_EQ(effects.value(), 1);
+  expect_sound(patient.log());
 }
 
 TEST_F(HostileWriters, AnUncommittedAppendIsInvisibleAndStopsNoReader) {

@@ -163,19 +163,14 @@ TEST_F(PgTest, TheLastStatementCommits) {
     return tx.commit_with({"t_count", "SELECT count(*) FROM t"}).int8(0, 0);
   });
   EXPECT_EQ(kept.value(), 1);
-  const auto committed_anyway = connection.with_tx([](Tx& tx) -> Result<void> {
-    tx.commit_with({"t_add", "INSERT INTO t VALUES ($1)", 2});
-    return fail(Code::kNotFound, "NotFound", "");
-  });
-  EXPECT_EQ(committed_anyway.error().reason, "NotFound");
-  EXPECT_EQ(text(connection, "SELECT count(*) FROM t"), "2");
+  EXPECT_EQ(text(connection, "SELECT count(*) FROM t"), "1");
   const auto refused = connection.with_tx([](Tx& tx) -> Result<void> {
     tx.later({"t_add", "INSERT INTO t VALUES ($1)", 3});
-    tx.commit_with({"zero", "SELECT 1 / (count(*) - 3) FROM t"});
+    tx.commit_with({"zero", "SELECT 1 / (count(*) - 2) FROM t"});
     return {};
   });
   EXPECT_EQ(refused.error().reason, "DatabaseRejected");
-  EXPECT_EQ(text(connection, "SELECT count(*) FROM t"), "2");
+  EXPECT_EQ(text(connection, "SELECT count(*) FROM t"), "1");
 }
 
 TEST_F(PgTest, AFaultThatSomebodyHidCannotCommit) {
@@ -190,6 +185,91 @@ TEST_F(PgTest, AFaultThatSomebodyHidCannotCommit) {
   });
   EXPECT_EQ(hidden.error().reason, "DatabaseRejected");
   EXPECT_EQ(text(connection, "SELECT count(*) FROM t"), "0");
+}
+
+TEST_F(PgTest, AnErrorAfterTheCommitIsAFaultOfTheProgram) {
+  EXPECT_DEATH(
+      {
+        Connection own(options);
+        (void)own.with_tx([](Tx& tx) -> Result<void> {
+          tx.commit_with({"one", "SELECT 1"});
+          return fail(Code::kNotFound, "NotFound", "");
+        });
+      },
+      "after its transaction was committed");
+  EXPECT_DEATH(
+      {
+        Connection own(options);
+        (void)own.with_tx([](Tx& tx) -> Result<void> {
+          tx.commit_with({"one", "SELECT 1"});
+          tx.later({"one", "SELECT 1"});
+          return {};
+        });
+      },
+      "after the end of its transaction");
+}
+
+TEST_F(PgTest, AnyOtherFaultOnceCommitWasSentLeavesItsFateUnknown) {
+  ASSERT_EQ(run(connection, "CREATE TABLE t (n int)"), "");
+  const auto done = connection.with_tx([](Tx& tx) -> Result<void> {
+    tx.commit_with({"t_add", "INSERT INTO t VALUES ($1)", 1});
+    throw std::bad_alloc();
+  });
+  EXPECT_EQ(done.error().reason, "CommitUnknown");
+  EXPECT_EQ(text(connection, "SELECT count(*) FROM t"), "1");
+}
+
+// The first lot on the connection that took a dead one's place fails: its transaction must not stay open.
+TEST_F(PgTest, AReplacedConnectionWhoseFirstStatementFailsGoesBackClean) {
+  Pool pool(options, 1);
+  const auto pid =
+      pool.with_tx([](Tx& tx) -> Result<int> { return tx.exec1("SELECT pg_backend_pid()")[0].as<int>(); });
+  Connection killer(options);
+  EXPECT_EQ(text(killer, "SELECT pg_terminate_backend(" + std::to_string(pid.value()) + ", 5000)"), "t");
+  const auto failed = pool.with_tx([](Tx& tx) -> Result<void> {
+    tx.run({"zero", "SELECT 1 / (count(*) - 1) FROM pg_database WHERE datname = 'postgres'"});
+    return {};
+  });
+  EXPECT_EQ(failed.error().reason, "DatabaseRejected");
+  const auto read = pg::read(pool, [](pqxx::nontransaction& reader) -> Result<int> {
+    return reader.exec1("SELECT 7")[0].as<int>();
+  });
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  const auto next = pool.with_tx([](Tx& tx) -> Result<int64_t> {
+    return tx
+        .run({"in_tx",
+              "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
+              " AND datname = current_database()"})
+        .int8(0, 0);
+  });
+  ASSERT_TRUE(next.has_value()) << next.error().message;
+  EXPECT_EQ(*next, 0);
+}
+
+TEST_F(PgTest, ABodyThatHidesALostConnectionCommitsNothing) {
+  ASSERT_EQ(run(connection, "CREATE TABLE t (n int)"), "");
+  const auto done = connection.with_tx([](Tx& tx) -> Result<void> {
+    tx.run({"t_add", "INSERT INTO t VALUES ($1)", 1});
+    try {
+      tx.run({"die", "SELECT pg_terminate_backend(pg_backend_pid())"});
+    } catch (const pqxx::broken_connection&) {
+    }
+    tx.run({"t_add", "INSERT INTO t VALUES ($1)", 2});
+    return {};
+  });
+  EXPECT_EQ(done.error().reason, "DatabaseUnavailable");
+  EXPECT_EQ(text(connection, "SELECT count(*) FROM t"), "0");
+}
+
+TEST_F(PgTest, TheBodysOwnErrorStandsThoughTheConnectionDiedMeanwhile) {
+  Connection killer(options);
+  const auto done = connection.with_tx([&](Tx& tx) -> Result<void> {
+    const auto pid = tx.exec1("SELECT pg_backend_pid()")[0].as<std::string>();
+    EXPECT_EQ(text(killer, "SELECT pg_terminate_backend(" + pid + ", 5000)"), "t");
+    return fail(Code::kNotFound, "NotFound", "");
+  });
+  EXPECT_EQ(done.error().reason, "NotFound");
+  EXPECT_EQ(run(connection, "SELECT 1"), "");
 }
 
 TEST_F(PgTest, AStatementThatCouldNotBePreparedIsTriedAgain) {
