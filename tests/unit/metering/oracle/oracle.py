@@ -6,8 +6,8 @@
 Two kinds of histories. "Rich": much credit, many Sandboxes, price changes and caps; messages of different Sandboxes are
 mixed at random, repeated, and old ones come again. "Poor": one organization whose balance and caps end again and
 again; facts come in order, deadlines on time; its project has Budgets with thresholds that are changed, caps are raised,
-Grants have priorities and expire, machines are lost, and what stopped Sandboxes store is paid, waived and paid again. In
-both, idle stops are declined."""
+Grants have priorities and expire, credit is taken away, machines are lost, and what stopped Sandboxes store is paid,
+waived and paid again. In both, idle stops are declined."""
 import argparse
 import random
 import subprocess
@@ -74,6 +74,7 @@ def main():
             seen["declined"] += sum(fact.startswith("D") for fact in world.facts)
             seen["raised"] += sum(fact.startswith("M") for fact in world.facts)
             seen["lost"] += world.lost
+            seen["taken away"] += world.taken_away
             seen["dropped"] += sum(fact.startswith("K") for fact in world.facts)
             seen["stored again"] += world.resumed
             seen["stored late"] += world.stored_late
@@ -83,7 +84,7 @@ def main():
     print(f"{intervals} intervals, {poor} of them where money was short: no difference")
     print("where money was short: " + ", ".join(f"{n} {what}" for what, n in sorted(seen.items())))
     needed = {"exhausted", "until", "declined", "stop balance", "stop cap", "refused balance", "refused maxCostUSD", "full",
-              "stop budget", "refused budget", "raised", "expired", "lost", "threshold", "recovered",
+              "stop budget", "refused budget", "raised", "expired", "lost", "taken away", "threshold", "recovered",
               "dropped", "stored", "stored again", "stored late", *(f"stored {cause}" for cause in CAUSES.values()),
               *(f"closed {cause}" for cause in ENDS)}
     missed = sorted(what for what in needed if not seen[what])

@@ -3,12 +3,12 @@
 Left out: a machine that was lost some seconds ago and whose older restore point costs more in these seconds than the start
 gives back, so that money may have ended before it is known: there, machines are lost in the present second. And holds that
 end, or credit that comes, within the second before a Grant's instant: what it had kept is forecast to stay until then."""
-from credits import Lots
+from credits import Credited, Lots
 from facts import (CAUSES, GIB, MONTH, RESERVE_S, T0, US, Start, closed_line, offer_of, rate_of, second, storage_rate,
                    stored_line, times, usd)
 
 
-class Poor:
+class Poor(Credited):
     """One organization, second by second."""
 
     def __init__(self, rng, sandboxes, length):
@@ -28,7 +28,7 @@ class Poor:
         self.funded, self.open = {}, {}
         self.points = {}  # uid → rate of the newest restore point
         self.stored = {}  # uid → [start, rate, first second, why nobody pays it], while it holds no slot
-        self.credit_number = self.lost = self.resumed = self.stored_late = 0
+        self.credit_number = self.taken_away = self.lost = self.resumed = self.stored_late = 0
         self.budgets = {}   # name → [limit, period]
         self.thresholds, self.reached, self.exhausted = {}, {}, {}
         self.spent = {"Total": 0, "Monthly": 0}
@@ -241,23 +241,6 @@ class Poor:
     def pays(self, at, rate, most):
         return self.lots.seconds(at, rate, self.remaining, self.used, self.set_aside(), most)
 
-    def expire(self, at):
-        for name, amount in self.lots.expire(at, self.used, self.remaining - self.set_aside()):
-            self.credits -= amount
-            self.remaining -= amount
-            self.out.append(f"expired {name} {usd(amount)} {at}")
-
-    def credit(self, now, at):
-        self.expire(at)
-        self.credit_number += 1
-        name, amount = f"g{self.credit_number}", self.rng.randrange(1, self.unit * 600)
-        priority = self.rng.choice([1, 5, 5, 9])
-        expires = at + self.rng.choice([1, self.rng.randrange(1, 300)]) if self.rng.random() < 0.5 else 0
-        self.facts.append(f"C {now} org {name} {usd(amount)} {priority} {expires}")
-        self.credits += amount
-        self.remaining += amount
-        self.lots.add(name, amount, priority, expires, self.used)
-
     def order(self, start, why, at):
         if not start.ordered and not start.stopping:
             start.ordered = True
@@ -267,6 +250,8 @@ class Poor:
         uid = self.rng.choice(sorted(self.numbers))
         if self.rng.random() < 0.03 and not self.lots.expires_at(at):
             self.credit(now, at)
+        elif self.rng.random() < 0.005 and not self.lots.expires_at(at):
+            self.take_away(now, at)
         elif self.budgeted and self.rng.random() < 0.03:
             self.put_budget(now, at)
         elif (uid in self.open or uid in self.funded) and self.rng.random() < 0.03:

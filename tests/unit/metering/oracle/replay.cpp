@@ -3,7 +3,7 @@
 // facts and recomputes the outcome in another way.
 //
 //   P version effective_us cpu memory disk [storage]  a price version
-//   C now_us org id amount [priority expires_s]       a credit; 0: it never expires
+//   C now_us org id amount [priority expires_s]       a credit (0: never), or below zero an Adjustment
 //   O now_us uid start org milli memory disk cap|-    SlotOffered
 //   L now_us uid start org at_us                      OfferLapsed
 //   D now_us uid start org                            StopDeclined; its money is judged at once
@@ -85,11 +85,11 @@ class Replay {
 
   void credit(std::istringstream& in) {
     std::string org, id, amount;
-    int priority = account::kDefaultPriority;
-    MoneySecond expires_s = 0;
+    int64_t priority = 0, expires_s = 0;
     in >> org >> id >> amount >> priority >> expires_s;
-    PostCredit credit{OrgId(org), id, "Grant", *Money::parse(amount), "oracle"};
-    credit.priority = priority > 0 ? priority : account::kDefaultPriority;
+    const char* kind = amount.starts_with("-") ? "Adjustment" : "Grant";
+    PostCredit credit{OrgId(org), id, kind, *Money::parse(amount), "oracle"};
+    if (priority > 0) credit.priority = static_cast<int>(priority);
     if (expires_s > 0) credit.expires_s = expires_s;
     on_account(org, credit);
     let_go(org);
