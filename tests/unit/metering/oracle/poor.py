@@ -28,6 +28,7 @@ class Poor(Credited):
         self.funded, self.open = {}, {}
         self.points = {}  # uid → rate of the newest restore point
         self.stored = {}  # uid → [start, rate, first second, why nobody pays it], while it holds no slot
+        self.gave_back = False
         self.credit_number = self.taken_away = self.lost = self.resumed = self.stored_late = 0
         self.budgets = {}   # name → [limit, period]
         self.thresholds, self.reached, self.exhausted = {}, {}, {}
@@ -250,7 +251,8 @@ class Poor(Credited):
         uid = self.rng.choice(sorted(self.numbers))
         if self.rng.random() < 0.03 and not self.lots.expires_at(at):
             self.credit(now, at)
-        elif self.rng.random() < 0.005 and not self.lots.expires_at(at):
+        elif self.rng.random() < (0.3 if self.gave_back else 0.003) and not self.lots.expires_at(at):
+            self.gave_back = False
             self.take_away(now, at)
         elif self.budgeted and self.rng.random() < 0.03:
             self.put_budget(now, at)
@@ -307,6 +309,7 @@ class Poor(Credited):
         if start.stopping > proven:
             start.stopping = 0
         self.lost += second(proven) < second(now)
+        self.gave_back = True  # what came back is taken away more often
         if second(proven) == at:  # all is settled up to where it ends
             self.expire(at)
             self.tell(at)
