@@ -9,7 +9,6 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 set(NODUS_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them")
-set(NODUS_SANITIZE_NOT "" CACHE STRING "Checks of theirs to leave out, as -fno-sanitize takes them")
 option(NODUS_WERROR "Warnings are errors" ON)
 
 add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers
@@ -25,9 +24,6 @@ endif()
 if(NODUS_SANITIZE)
   add_compile_options(-fsanitize=${NODUS_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${NODUS_SANITIZE})
-endif()
-if(NODUS_SANITIZE_NOT)
-  add_compile_options(-fno-sanitize=${NODUS_SANITIZE_NOT})
 endif()
 add_link_options(-fuse-ld=lld)
 
