@@ -140,6 +140,11 @@ TEST_F(OperatorRoute, RefusesAFaultyCreditWithEveryFaultNamed) {
   }
   for (const std::string& body : {"", "[]", "{", "null"})
     EXPECT_EQ(ask({.method = "POST", .path = "credits", .body = body}).status, 400) << body;
+  const auto twice = ask({.method = "POST",
+                          .path = "credits",
+                          .body = R"({"kind":"Grant","id":"x","author":"ann","amount":"1","amount":"2"})"});
+  EXPECT_EQ(twice.status, 400);
+  EXPECT_THAT(twice.body, HasSubstr("FieldDuplicate"));
   EXPECT_EQ(ask({.method = "POST", .path = "credits", .body = kGrant, .org = "No Such Name"}).status, 422);
   const auto past = ask(
       {.method = "POST",

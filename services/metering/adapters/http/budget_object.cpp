@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libs/base/names.hpp"
+#include "services/metering/adapters/http/json_faults.hpp"
 
 namespace nodus::metering {
 
@@ -10,37 +11,7 @@ namespace json = boost::json;
 
 namespace {
 
-class Faults {
- public:
-  void add(std::string field, std::string reason, std::string message) {
-    error_.causes.push_back({std::move(field), std::move(reason), std::move(message)});
-  }
-  void value(std::string field, std::string message) {
-    add(std::move(field), "FieldValueInvalid", std::move(message));
-  }
-  const json::object* object(const json::object& in, std::string_view name, const std::string& path) {
-    const auto* found = in.if_contains(name);
-    if (found == nullptr || found->is_null()) return nullptr;
-    if (!found->is_object()) add(path, "FieldTypeInvalid", "An object goes here.");
-    return found->if_object();
-  }
-  std::string text(const json::object& in, std::string_view name, const std::string& path,
-                   const char* wanted = "A string goes here.") {
-    const auto* found = in.if_contains(name);
-    if (found == nullptr || found->is_null()) return "";
-    if (!found->is_string()) add(path, "FieldTypeInvalid", wanted);
-    return found->is_string() ? std::string(found->get_string()) : "";
-  }
-  void only(const json::object& in, const std::string& path, std::initializer_list<std::string_view> known) {
-    for (const auto& [key, value] : in)
-      if (std::ranges::find(known, std::string_view(key)) == known.end())
-        add(path + std::string(key).substr(0, 128), "FieldUnknown", "There is no such field in a Budget.");
-  }
-  Error& error() { return error_; }
-
- private:
-  Error error_{Code::kInvalid, "Invalid", "The Budget has faults.", {}, {}, {}};
-};
+using Faults = JsonFaults;
 
 void read_limit(Faults& faults, const json::object& spec, budget::Spec& out) {
   const std::string path = "spec.limitUSD";
@@ -177,7 +148,7 @@ std::string project_name(const ProjectId& project) {
 Result<BudgetManifest> read_budget(const json::value& value, const ProjectId& project) {
   if (!value.is_object()) return fail(Code::kBadRequest, "BadRequest", "The body is not a JSON object.");
   const auto& object = value.get_object();
-  Faults faults;
+  Faults faults("The Budget has faults.", "There is no such field in a Budget.");
   BudgetManifest out;
   faults.only(object, "", {"apiVersion", "kind", "metadata", "spec", "status"});
   const auto version = faults.text(object, "apiVersion", "apiVersion");

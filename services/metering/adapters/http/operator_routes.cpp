@@ -1,10 +1,11 @@
 #include "services/metering/adapters/http/operator_routes.hpp"
 
-#include <algorithm>
 #include <boost/json.hpp>
 
 #include "libs/base/random.hpp"
+#include "libs/http/json_body.hpp"
 #include "libs/telemetry/log.hpp"
+#include "services/metering/adapters/http/json_faults.hpp"
 #include "services/metering/adapters/http/money_queries.hpp"
 #include "services/metering/adapters/operations.hpp"
 #include "services/metering/adapters/postgres/rows.hpp"
@@ -31,55 +32,11 @@ Result<void> is_operator(const OperatorDeps& deps, const http::Request& request)
               "The operator API needs the header \"Authorization: Bearer …\" with the operator's token.");
 }
 
-// A JSON object of known fields; every fault at once.
-class Body {
- public:
-  Body(const std::string& text, std::initializer_list<std::string_view> known) {
-    boost::system::error_code fault;
-    auto parsed = json::parse(text, fault);
-    if (fault || !parsed.is_object()) {
-      error_ = {Code::kBadRequest, "BadRequest", "The body is not a JSON object.", {}, {}, {}};
-      return;
-    }
-    object_ = std::move(parsed.get_object());
-    for (const auto& [key, value] : object_)
-      if (std::ranges::find(known, std::string_view(key)) == known.end())
-        add(std::string(key).substr(0, 128), "FieldUnknown", "There is no such field.");
-  }
-  std::string text(std::string_view name, const char* wanted) {
-    const auto* found = object_.if_contains(name);
-    if (found == nullptr || found->is_null()) return "";
-    if (!found->is_string()) add(std::string(name), "FieldTypeInvalid", wanted);
-    return found->is_string() ? std::string(found->get_string()) : "";
-  }
-  int whole_number(std::string_view name, int otherwise) {
-    const auto* found = object_.if_contains(name);
-    if (found == nullptr || found->is_null()) return otherwise;
-    const bool fits = found->is_int64() && std::in_range<int>(found->get_int64());
-    if (!fits) add(std::string(name), "FieldTypeInvalid", "A whole number goes here.");
-    return fits ? static_cast<int>(found->get_int64()) : otherwise;
-  }
-  bool required_switch(std::string_view name) {
-    const auto* found = object_.if_contains(name);
-    if (found == nullptr || !found->is_bool())
-      add(std::string(name), found ? "FieldTypeInvalid" : "FieldValueRequired", "true or false goes here.");
-    return found != nullptr && found->is_bool() && found->get_bool();
-  }
-  Result<void> finish() {
-    if (!error_.reason.empty()) return std::unexpected(std::move(error_));
-    return {};
-  }
-
- private:
-  void add(std::string field, std::string reason, std::string message) {
-    if (error_.reason.empty())
-      error_ = {Code::kInvalid, "Invalid", "The request has faults; nothing was changed.", {}, {}, {}};
-    if (error_.code == Code::kInvalid)
-      error_.causes.push_back({std::move(field), std::move(reason), std::move(message)});
-  }
-  json::object object_;
-  Error error_{Code::kInvalid, "", "", {}, {}, {}};
-};
+JsonFaults faults_of(const json::object& body, std::initializer_list<std::string_view> known) {
+  JsonFaults faults("The request has faults; nothing was changed.", "There is no such field.");
+  faults.only(body, "", known);
+  return faults;
+}
 
 http::Response answer(int status, json::object object) {
   return http::json(status, json::serialize(object));
@@ -112,16 +69,21 @@ http::Response publish(const OperatorDeps& deps, const http::Request& request) {
 }
 
 http::Response post(const OperatorDeps& deps, const OrgId& org, const http::Request& request) {
-  Body body(request.body, {"kind", "id", "amount", "author", "expires", "priority"});
+  const auto body = http::parse_json_object(request.body);
+  if (!body) return http::status(body.error());
+  auto faults = faults_of(*body, {"kind", "id", "amount", "author", "expires", "priority"});
+  const auto text = [&](const char* field, const char* wanted) {
+    return faults.text(*body, field, field, wanted);
+  };
   CreditRequest asked;
   asked.org = org.str();
-  asked.kind = body.text("kind", "Purchase, Grant, Refund or Adjustment goes here.");
-  asked.id = body.text("id", "A string goes here.");
-  asked.amount = body.text("amount", "An amount is a string, such as \"100.00\".");
-  asked.author = body.text("author", "A string goes here.");
-  asked.expires = body.text("expires", "An instant goes here, such as \"2027-01-01T00:00:00Z\".");
-  asked.priority = body.whole_number("priority", asked.priority);
-  if (auto fine = body.finish(); !fine) return http::status(fine.error());
+  asked.kind = text("kind", "Purchase, Grant, Refund or Adjustment goes here.");
+  asked.id = text("id", "A string goes here.");
+  asked.amount = text("amount", "An amount is a string, such as \"100.00\".");
+  asked.author = text("author", "A string goes here.");
+  asked.expires = text("expires", "An instant goes here, such as \"2027-01-01T00:00:00Z\".");
+  asked.priority = faults.whole_number(*body, "priority", "priority", asked.priority);
+  if (faults.any()) return http::status(faults.error());
   auto credit = credit_of(asked);
   if (!credit) return http::status(credit.error());
   const auto posted = post_credit(deps.money.log, deps.money.works, *credit);
@@ -149,13 +111,15 @@ http::Response brake_now(const OperatorDeps& deps) {
 }
 
 http::Response set_brake(const OperatorDeps& deps, const http::Request& request) {
-  Body body(request.body, {"engaged", "reason", "author"});
+  const auto body = http::parse_json_object(request.body);
+  if (!body) return http::status(body.error());
+  auto faults = faults_of(*body, {"engaged", "reason", "author"});
   BrakeChange change;
-  change.engaged = body.required_switch("engaged");
-  change.reason = body.text("reason", "A string goes here: why.");
-  change.author = body.text("author", "A string goes here: who.");
+  change.engaged = faults.required_switch(*body, "engaged", "engaged");
+  change.reason = faults.text(*body, "reason", "reason");
+  change.author = faults.text(*body, "author", "author");
   change.at = deps.money.clock.now();
-  if (auto fine = body.finish(); !fine) return http::status(fine.error());
+  if (faults.any()) return http::status(faults.error());
   if (auto kept = change_brake(deps.money.pool, change); !kept) return http::status(kept.error());
   log::warn("metering.brake_changed", {{"engaged", change.engaged}, {"author", change.author}});
   return brake_now(deps);
