@@ -1,5 +1,7 @@
 #include "services/metering/domain/charge.hpp"
 
+#include <algorithm>
+
 #include "libs/base/check.hpp"
 
 namespace nodus::metering::charge {
@@ -100,6 +102,12 @@ void on(State& state, const StorageMetered& e) {
 }
 
 }  // namespace
+
+std::optional<MoneySecond> pays_from(const Start& start) {
+  if (!start.recovery) return start.from_s;
+  if (!start.times.started) return std::nullopt;
+  return std::max(start.from_s, to_money_second(*start.times.started));
+}
 
 void evolve(State& state, const Event& event) {
   std::visit([&](const auto& e) { on(state, e); }, event);

@@ -51,7 +51,7 @@ struct ChargeOpened {
   Rate rate;
   Instant reserved_at;
   MoneySecond from_s = 0;            // never before the end of the previous start
-  std::optional<MoneySecond> cap_s;  // where maxCostUSD is used up
+  std::optional<MoneySecond> cap_s;  // where maxCostUSD is used up; a recovery's is known when it is Running
   int64_t era = 0;                   // of the account, see account::State
   int64_t budget_era = 0;            // of the project's spend, see budget::State
   bool operator==(const ChargeOpened&) const = default;
@@ -69,10 +69,11 @@ struct CapReached {  // seconds from at_s on are waived
   bool operator==(const CapReached&) const = default;
 };
 
-struct CapRaised {  // maxCostUSD was added or raised
+struct CapRaised {  // maxCostUSD was added or raised, or it is known since when a recovery pays
   SlotRef slot;
   Money max_cost;
-  std::optional<MoneySecond> cap_s;  // where it is used up now; nullopt: not open yet
+  std::optional<MoneySecond>
+      cap_s;  // where it is used up now; nullopt: not open yet, or a recovery not Running
   bool operator==(const CapRaised&) const = default;
 };
 
@@ -162,6 +163,8 @@ struct Start {
   std::optional<MoneySecond> paid_until_s;  // where balance or Budget ended, once that is told
   bool operator==(const Start&) const = default;
 };
+// The first second that it pays; nullopt: of a recovery that is not Running yet.
+std::optional<MoneySecond> pays_from(const Start& start);
 
 struct RestorePoint {  // the newest
   int64_t size_bytes = 0;

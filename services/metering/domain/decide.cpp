@@ -132,6 +132,31 @@ Result<void> on(Draft& draft, const EndOffer& command, const Context& context) {
   return {};
 }
 
+// Where maxCostUSD is used up. What the platform started anew by itself pays from Running on, so its cap is
+// not known before.
+std::optional<MoneySecond> cap_second(const Draft& draft, const charge::Start& start,
+                                      const std::optional<Money>& max_cost) {
+  if (!max_cost) return std::nullopt;
+  const auto from_s = charge::pays_from(start);
+  const auto paid = seconds_paid(*max_cost - draft.charge.closed_total, start.rate);
+  return from_s && paid ? std::optional(*from_s + *paid) : std::nullopt;
+}
+
+// It became Running: now its cap is known.
+void arm_cap(Draft& draft) {
+  const charge::Start start = draft.current();
+  if (!start.recovery || start.capped || !start.max_cost) return;
+  const auto cap_s = cap_second(draft, start, start.max_cost);
+  if (cap_s != start.cap_s) draft.emit(charge::CapRaised{start.slot, *start.max_cost, cap_s});
+}
+
+void note(Draft& draft, const Times& news) {
+  const Times known = draft.current().times;
+  if (merge(known, news) == known) return;
+  draft.emit(charge::InstantsNoted{draft.current().slot, news});
+  if (draft.current().times.started != known.started) arm_cap(draft);
+}
+
 void open(Draft& draft, const SlotRef& slot, Instant reserved_at, const Context& context) {
   const charge::Start start = draft.current();
   const MoneySecond from_s =
@@ -139,12 +164,10 @@ void open(Draft& draft, const SlotRef& slot, Instant reserved_at, const Context&
                 draft.charge.stored ? draft.charge.stored->from_s : 0});
   settle(draft, owner_of(slot), from_s, Reach::kBefore, context.brake);
   end_storage(draft, from_s, context);
-  std::optional<MoneySecond> cap_s;
-  if (start.max_cost) {
-    if (const auto paid = seconds_paid(*start.max_cost - draft.charge.closed_total, start.rate))
-      cap_s = from_s + *paid;
-  }
-  draft.emit(charge::ChargeOpened{slot, start.rate, reserved_at, from_s, cap_s, draft.account.era,
+  charge::Start opened = start;
+  opened.from_s = from_s;
+  draft.emit(charge::ChargeOpened{slot, start.rate, reserved_at, from_s,
+                                  cap_second(draft, opened, start.max_cost), draft.account.era,
                                   draft.budget.era});
   draft.emit(account::AccrualStarted{slot.org, slot.uid, slot.start, start.rate, from_s, start.hold});
   if (start.budgeted)
@@ -169,8 +192,7 @@ Result<void> on(Draft& draft, const NoteInstants& command, const Context&) {
   news.released.reset();  // only a release says when it ended
   const auto& declined = draft.current().declined;
   if (news.stopping && declined && *news.stopping <= *declined) news.stopping.reset();
-  const Times& known = draft.current().times;
-  if (merge(known, news) != known) draft.emit(charge::InstantsNoted{draft.current().slot, news});
+  note(draft, news);
   return {};
 }
 
@@ -190,13 +212,13 @@ Result<void> on(Draft& draft, const RaiseCap& command, const Context&) {
   charge::CapRaised raised{start.slot, command.max_cost, std::nullopt};
   if (start.phase == Phase::kOpen) {
     const Money before = draft.charge.closed_total;
-    if (const auto paid = seconds_paid(command.max_cost - before, start.rate))
-      raised.cap_s = start.from_s + *paid;
+    raised.cap_s = cap_second(draft, start, command.max_cost);
     // Added below what it has cost already: that is not taken back.
-    const auto now_s = std::max(to_money_second(command.at), start.from_s);
+    const auto from_s = charge::pays_from(start).value_or(start.from_s);
+    const auto now_s = std::max(to_money_second(command.at), from_s);
     if (!start.max_cost && raised.cap_s && *raised.cap_s < now_s) {
       raised.cap_s = now_s;
-      raised.max_cost = before + start.rate * (now_s - start.from_s);
+      raised.max_cost = before + start.rate * (now_s - from_s);
     }
   }
   draft.emit(std::move(raised));
@@ -205,6 +227,7 @@ Result<void> on(Draft& draft, const RaiseCap& command, const Context&) {
 
 void close(Draft& draft, const CloseCharge& command, Instant released, const Context& context) {
   const MoneySecond end_s = std::max(to_money_second(released), draft.current().from_s);
+  if (draft.current().recovery) note(draft, {.started = command.times.started});
   settle(draft, owner_of(draft.current().slot), end_s, Reach::kBefore, context.brake);
   const charge::Start start = draft.current();
   const SlotRef& slot = start.slot;

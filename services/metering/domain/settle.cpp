@@ -86,7 +86,9 @@ Standing standing(const Draft& draft, int64_t era, int64_t budget_era) {
 
 std::optional<MoneyEnd> money_end(const Draft& draft, const Standing& stood) {
   const charge::Start& start = draft.current();
-  return money_end(draft, {start.rate, start.from_s, start.cap_s, start.budgeted}, stood);
+  return money_end(draft,
+                   {start.rate, charge::pays_from(start).value_or(start.from_s), start.cap_s, start.budgeted},
+                   stood);
 }
 
 std::optional<MoneyEnd> money_end(const Draft& draft, const LineTerms& line, const Standing& stood) {

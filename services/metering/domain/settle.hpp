@@ -43,7 +43,7 @@ std::optional<MoneyEnd> money_end(const Draft& draft, const Standing& stood);
 // Of any line.
 struct LineTerms {
   Rate rate;
-  MoneySecond from_s = 0;
+  MoneySecond from_s = 0;  // the first that it pays
   std::optional<MoneySecond> cap_s{};
   bool budgeted = true;
 };

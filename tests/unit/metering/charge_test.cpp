@@ -232,5 +232,28 @@ TEST(Charge, WhatThePlatformRestartsPaysTheLowerRateAndOnlyForRunning) {
   EXPECT_EQ(scenario.budget().month.spent.pico(), 540);
 }
 
+// Seconds that are waived use up none of its maxCostUSD, whenever it is heard that it is Running.
+TEST(Charge, TheCapOfARecoveryCountsFromRunningOn) {
+  const Times times{.reserved = at(10), .started = at(30), .released = at(150)};
+  for (const bool heard : {true, false}) {
+    Scenario scenario;
+    scenario.run(credit(0, 50'000));
+    scenario.run({1, Command(JudgeOffer{.slot = slot(1),
+                                        .sandbox_name = "hello",
+                                        .shape = {1'000, 0, 0},
+                                        .max_cost = Money::from_pico(900),  // at 9 a second
+                                        .recovery = true})});
+    scenario.run(reserve(10, slot(1), 10));
+    EXPECT_FALSE(scenario.charge().current->cap_s.has_value());
+    if (heard) {
+      scenario.run(note(31, slot(1), times));
+      EXPECT_EQ(scenario.charge().current->cap_s, to_money_second(at(130)));
+    }
+    EXPECT_THAT(scenario.run(release(151, slot(1), times)),
+                testing::Contains("Closed 1 amount 900 total 900 Starting[10,30)PlatformRecovery "
+                                  "Running[30,130)=900 Running[130,150)MaxCostReached"));
+  }
+}
+
 }  // namespace
 }  // namespace nodus::metering::test

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
+#include <iterator>
 
 #include "libs/base/csv.hpp"
 #include "libs/money/money.hpp"
@@ -83,8 +85,12 @@ class Line {
   Line& raw(int64_t value) { return raw(fmt::format_int(value).c_str()); }
   Line& instant(MoneySecond at) {
     const int64_t in_day = at % kDaySeconds;
-    return raw(fmt::format(FMT_COMPILE("{}T{:02}:{:02}:{:02}Z"), day_text(at / kDaySeconds), in_day / 3'600,
-                           in_day / 60 % 60, in_day % 60));
+    const std::chrono::year_month_day day(std::chrono::sys_days(std::chrono::days(at / kDaySeconds)));
+    raw("");
+    fmt::format_to(std::back_inserter(into_), FMT_COMPILE("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z"),
+                   static_cast<int>(day.year()), static_cast<unsigned>(day.month()),
+                   static_cast<unsigned>(day.day()), in_day / 3'600, in_day / 60 % 60, in_day % 60);
+    return *this;
   }
   Line& none() { return raw(""); }
   void end() { into_ += "\r\n"; }

@@ -37,8 +37,9 @@ def stored_line(uid, number, rate, begin, end, why):
     return f"stored {uid} {number} {begin} {end} {usd(0 if why else rate * (end - begin))} {why or 'paid'}"
 
 
-def offer_of(now, uid, number, size, cap):
-    return f"O {now} {uid} {number} org {size[0]} {size[1]} {size[2]} {usd(cap) if cap is not None else '-'}"
+def offer_of(now, uid, number, size, cap, recovery=False):
+    return (f"O {now} {uid} {number} org {size[0]} {size[1]} {size[2]} {usd(cap) if cap is not None else '-'}"
+            f"{' recovery' if recovery else ''}")
 
 
 def shape(rng):
@@ -60,6 +61,7 @@ class Start:
         self.capped = False
         self.late_cap = False  # added after something else had ended it
         self.ordered = False
+        self.recovery = False  # by the platform itself: Starting and Stopping are waived
 
 
 def kind_at(start, at, end):
@@ -87,7 +89,8 @@ def closed_line(start, end, total):
     text = f"closed {start.uid} {start.number} {usd(amount)} {usd(total + amount)}"
     for (kind, paid), begin, finish in lines:
         charged = usd(start.rate * (finish - begin) if paid else 0)
-        text += f" {kind},{begin},{finish},{charged},{'paid' if paid else cause}"
+        why = "PlatformRecovery" if start.recovery and kind != "Running" else cause
+        text += f" {kind},{begin},{finish},{charged},{'paid' if paid else why}"
     return amount, text
 
 

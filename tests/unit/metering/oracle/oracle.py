@@ -64,6 +64,9 @@ def main():
         for uid, wanted in expected.items():
             differ("rich", facts, wanted, got[uid])
             intervals += sum(line.startswith("closed") for line in wanted)
+            recovered = [line for line in wanted if "PlatformRecovery" in line]
+            seen["restarted"] += len(recovered)
+            seen["restarted, capped"] += sum("MaxCostReached" in line for line in recovered)
         for _ in range(4):
             world = Poor(rng, sandboxes=5, length=1500)
             wanted, got = world.out + [world.project(), world.account()], run(options.replay, world.facts)
@@ -85,8 +88,8 @@ def main():
     print("where money was short: " + ", ".join(f"{n} {what}" for what, n in sorted(seen.items())))
     needed = {"exhausted", "until", "declined", "stop balance", "stop cap", "refused balance", "refused maxCostUSD", "full",
               "stop budget", "refused budget", "raised", "expired", "lost", "taken away", "threshold", "recovered",
-              "dropped", "stored", "stored again", "stored late", *(f"stored {cause}" for cause in CAUSES.values()),
-              *(f"closed {cause}" for cause in ENDS)}
+              "restarted", "restarted, capped", "dropped", "stored", "stored again", "stored late",
+              *(f"stored {cause}" for cause in CAUSES.values()), *(f"closed {cause}" for cause in ENDS)}
     missed = sorted(what for what in needed if not seen[what])
     if intervals >= 5000 and missed:
         sys.exit("the histories did not reach: " + ", ".join(missed))

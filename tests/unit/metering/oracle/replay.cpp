@@ -4,7 +4,7 @@
 //
 //   P version effective_us cpu memory disk [storage]  a price version
 //   C now_us org id amount [priority expires_s]       a credit (0: never), or below zero an Adjustment
-//   O now_us uid start org milli memory disk cap|-    SlotOffered
+//   O now_us uid start org milli memory disk cap|- [recovery]   SlotOffered
 //   L now_us uid start org at_us                      OfferLapsed
 //   D now_us uid start org                            StopDeclined; its money is judged at once
 //   M now_us uid start org cap                        MaxCostRaised
@@ -100,14 +100,13 @@ class Replay {
     in >> org >> name >> limit >> period;
     std::vector<int> thresholds;
     for (int percent = 0; in >> percent; in.ignore()) thresholds.push_back(percent);
-    const bool create = budget::find(budgets_["p"], name) == nullptr;
     on_budget(PutBudget{OrgId(org),
                         ProjectId("p"),
                         name,
                         "uid",
                         {*Money::parse(limit), *budget::period_of(period), thresholds},
                         "oracle",
-                        create});
+                        budget::find(budgets_["p"], name) == nullptr});
     judge_over_budget();
   }
 
@@ -183,12 +182,13 @@ class Replay {
                           const std::string& org) {
     auto m = about<pb::SlotOffered>(uid, start, org);
     int64_t milli = 0, memory = 0, disk = 0;
-    std::string cap;
+    std::string cap, recovery;
     in >> milli >> memory >> disk >> cap;
     m.mutable_shape()->set_cpu_milli(milli);
     m.mutable_shape()->set_memory_bytes(memory);
     m.mutable_shape()->set_disk_bytes(disk);
     if (cap != "-") m.set_max_cost_usd(cap);
+    m.set_recovery(in >> recovery ? true : false);
     return m;
   }
 

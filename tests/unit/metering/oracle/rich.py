@@ -1,6 +1,7 @@
-"""Much credit, many Sandboxes, price changes and caps; messages come mixed, repeated and again."""
-from facts import (GIB, PICO, T0, US, Start, closed_line, offer_of, rate_of, second, shape, storage_rate, stored_line,
-                   times, usd)
+"""Much credit, many Sandboxes, price changes, caps and starts that the platform makes by itself; messages come mixed,
+repeated and again."""
+from facts import (GIB, PICO, T0, US, Start, closed_line, kind_at, offer_of, rate_of, second, shape, storage_rate,
+                   stored_line, times, usd)
 
 
 def jitter(rng, spread):
@@ -19,18 +20,22 @@ def rich(rng, sandboxes, starts):
     queues = []
     for box in range(sandboxes):
         uid, now, total, end, queue, out = f"u{box}", T0 * US, 0, 0, [], []
+        last_rate = None  # of the start that was released last
         stored = None  # rate of the newest restore point, once it is stored
         # A cap that is spent would refuse later starts; those are the poor histories' business.
         for number in range(1, starts + 1):
             now += jitter(rng, 300)
             size = shape(rng)
             price = [values for effective, values in prices if effective <= now][-1]
-            start = Start(uid, number, rate_of(size, price), None)
+            recovery = rng.random() < 0.2
+            rate = rate_of(size, price)
+            start = Start(uid, number, rate if not recovery or last_rate is None else min(rate, last_rate), None)
+            start.recovery = recovery
             cap = None
             if number == starts and rng.random() < 0.5:
                 some = rng.choice([rng.randrange(start.rate * 200 + 1), start.rate * rng.randrange(200)])
                 cap = total + start.hold + some
-            queue.append((now, offer_of("{now}", uid, number, size, cap)))
+            queue.append((now, offer_of("{now}", uid, number, size, cap, recovery)))
             out.append(f"funded {uid} {number} {usd(start.rate)} {usd(start.hold)}")
             if rng.random() < 0.1:
                 queue.append((now + 1, f"L {{now}} {uid} {number} org {now + 1}"))
@@ -69,12 +74,13 @@ def rich(rng, sandboxes, starts):
             since = number
             end = max(second(start.released), start.begin)
             spent = total
-            for _ in range(start.begin, end):
-                pays = cap is None or spent + start.rate <= cap
+            for at in range(start.begin, end):
+                counts = not recovery or kind_at(start, at, end) == "Running"
+                start.capped |= counts and cap is not None and spent + start.rate > cap
+                pays = counts and not start.capped
                 spent += start.rate if pays else 0
                 start.seconds.append(pays)
-                cap = cap if pays else -1
-                start.capped = cap == -1
+            last_rate = start.rate
             amount, text = closed_line(start, end, total)
             total += amount
             out.append(text)
