@@ -58,10 +58,14 @@ Result<std::string> read_text(Console& console, const std::string& file) {
   return text.str();
 }
 
-int set_state(Api& api, const std::string& name, const char* state) {
+Result<JsonAnswer> set_state(Api& api, const std::string& name, const char* state) {
   const std::string body = json::serialize(json::object{{"spec", {{"state", state}}}});
-  const auto changed = api.json("PATCH", sandbox_path(name), body, "application/merge-patch+json");
-  return changed ? kOk : report(api.console(), changed.error());
+  return api.json("PATCH", sandbox_path(name), body, "application/merge-patch+json");
+}
+
+int64_t starts_of(const json::value& sandbox) {
+  const auto* starts = value_at(sandbox, "status.starts");
+  return starts != nullptr && starts->is_int64() ? starts->get_int64() : 0;
 }
 
 }  // namespace
@@ -132,20 +136,24 @@ int start(Api& api, const std::vector<std::string>& sandboxes, bool wait) {
       return phase == "Failed" || phase == "Terminating" || phase == "Stopped" ? Seen::kFailed
                                                                                : Seen::kWaiting;
     };
-    return set_state(api, target.name, "Running");
+    const auto changed = set_state(api, target.name, "Running");
+    return changed ? kOk : report(api.console(), changed.error());
   });
 }
 
 int stop(Api& api, const std::vector<std::string>& sandboxes, bool wait) {
   return change_all(api, sandboxes, wait, [&](const Target& target, Waiting& waiting) {
     if (target.kind != Kind::kSandbox) return only_sandboxes(api, target);
+    const auto changed = set_state(api, target.name, "Stopped");
+    if (!changed) return report(api.console(), changed.error());
     waiting.doing = "stopping";
-    waiting.judge = [](const json::value& seen) {
+    waiting.judge = [starts = starts_of(changed->body)](const json::value& seen) {
       const std::string phase = text_at(seen, "status.phase");
-      if (phase == "Stopped") return Seen::kDone;
+      // A later start: it had stopped, and what uses it has woken it before anybody saw that.
+      if (phase == "Stopped" || starts_of(seen) > starts) return Seen::kDone;
       return phase == "Failed" || phase == "Terminating" ? Seen::kFailed : Seen::kWaiting;
     };
-    return set_state(api, target.name, "Stopped");
+    return static_cast<int>(kOk);
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
@@ -59,6 +60,7 @@ void Stream::consume(size_t bytes) {
 }
 
 asio::awaitable<Io> Stream::fill() {
+  if (ended_) co_return Io::kClosed;  // the reactor would wait for an event that has been
   buffer_.resize(filled_);
   buffer_.erase(0, used_);
   used_ = 0;
@@ -72,6 +74,7 @@ asio::awaitable<Io> Stream::fill() {
   filled_ += got;
   busy_ = got == room || (busy_ && got > kSmallReadBytes);
   if (!fault) co_return Io::kOk;
+  ended_ = fault != asio::error::operation_aborted;
   co_return deadline_.expired() ? Io::kTimedOut : Io::kClosed;
 }
 

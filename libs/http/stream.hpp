@@ -56,7 +56,7 @@ class Stream {
   // Neither is disturbed by a fill that waits; the view holds until the next fill begins.
   std::string_view buffered() const { return std::string_view(buffer_).substr(used_, filled_ - used_); }
   void consume(size_t bytes);
-  boost::asio::awaitable<Io> fill();  // at least one more byte is buffered
+  boost::asio::awaitable<Io> fill();  // at least one more byte is buffered; after the end always kClosed
   // All of it; `idle` is for each piece that the peer takes, 0 leaves the deadline alone.
   boost::asio::awaitable<Io> write(std::string_view bytes, Millis idle);
   void cancel();  // ends what is under way with kClosed
@@ -69,7 +69,8 @@ class Stream {
   std::string buffer_;  // used, filled, room of a read that waits
   size_t used_ = 0;
   size_t filled_ = 0;
-  bool busy_ = false;  // the last read filled its room
+  bool busy_ = false;   // the last read filled its room
+  bool ended_ = false;  // nothing more can be read
 };
 
 // How fast a peer is, counted only while we wait for it.

@@ -43,7 +43,7 @@ def pids(stack):
 def judge(request, raw, ended):
     """None, or what is wrong with the answers to one stream of bytes."""
     if not ended and not raw.startswith((b"HTTP/1.1 200", b"HTTP/1.1 101")):  # a watch or a stream goes on
-        return "the connection was not ended"
+        return f"the connection was not ended after {len(raw)} bytes: {raw[:300]!r}"
     whole, rest = hostile.count_requests(request)
     heads = {number for number, line in enumerate(request.split(b"\r\n\r\n")) if line.startswith(b"HEAD ")}
     try:

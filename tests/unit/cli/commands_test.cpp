@@ -131,6 +131,20 @@ TEST_F(Cli, StopAndStartWaitAndPrintNothing) {
   EXPECT_EQ(reads, 0);
 }
 
+// What is used all the time is woken before anybody sees it stopped.
+TEST_F(Cli, AStopIsDoneWhenALaterStartHasBegun) {
+  const auto started = [](int64_t starts) {
+    Response response = sandbox(200, "Running");
+    auto body = json::parse(response.body);
+    body.at("status").as_object()["starts"] = starts;
+    response.body = json::serialize(body);
+    return response;
+  };
+  on("PATCH", "/sandboxes/hello", [&](const Request&) { return started(2); });
+  on("GET", "/sandboxes/hello", [&, n = 0](const Request&) mutable { return started(++n < 4 ? 2 : 3); });
+  EXPECT_EQ(run({"stop", "sb/hello"}), 0) << err();
+}
+
 TEST_F(Cli, DeleteWaitsUntilItIsGone) {
   int reads = 0;
   bool replaced = false;

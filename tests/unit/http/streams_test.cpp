@@ -3,9 +3,17 @@
 
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
+#include "libs/http/stream.hpp"
 #include "tests/unit/http/raw.hpp"
 
 namespace nodus::http {
@@ -108,6 +116,28 @@ TEST(Streams, BlockingWorkOfStreamsRunsOnWorkers) {
   Raw client(host.start());
   client.send(kGet);
   EXPECT_EQ(client.read_answer().body, "elsewhere");
+}
+
+// Whoever misses the end of a stream, as when an answer ends at the same moment, finds it again at once.
+TEST(Streams, TheEndIsThereForEveryReader) {
+  namespace asio = boost::asio;
+  asio::io_context io;
+  Tcp::acceptor acceptor(io, Tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  Tcp::socket peer(io);
+  peer.connect(acceptor.local_endpoint());
+  Stream stream(acceptor.accept());
+  std::vector<Io> ends;
+  asio::co_spawn(
+      io,
+      [&]() -> Task<> {
+        stream.deadline().set(Millis(3'000));
+        asio::post(io, [&] { peer.shutdown(Tcp::socket::shutdown_send); });
+        for (int i = 0; i < 3; ++i) ends.push_back(co_await stream.fill());
+        io.stop();
+      },
+      asio::detached);
+  io.run_for(std::chrono::seconds(10));
+  EXPECT_EQ(ends, std::vector<Io>(3, Io::kClosed));
 }
 
 }  // namespace
