@@ -11,7 +11,6 @@ namespace nodus::metering {
 
 namespace {
 
-using account::LineEnd;
 using charge::Outcome;
 using charge::Phase;
 
@@ -287,8 +286,8 @@ Result<void> on(Draft& draft, const JudgeMoney& command, const Context& context)
          context.brake);
   const charge::Start& start = draft.current();
   const Standing stands = standing(draft);
-  if (!start.capped && stands.ended_s() && !start.paid_until_s)
-    draft.emit(charge::PaidUntil{start.slot, *stands.ended_s()});
+  const auto ended_s = stands.ended_s();
+  if (!start.capped && ended_s && !start.paid_until_s) draft.emit(charge::PaidUntil{start.slot, *ended_s});
   if (start.stop_ordered || start.times.stopping || context.brake) return {};
   const auto order = [&](charge::StopReason reason) {
     draft.emit(charge::StopOrdered{start.slot, reason, context.now});
@@ -299,7 +298,7 @@ Result<void> on(Draft& draft, const JudgeMoney& command, const Context& context)
     order(charge::StopReason::kMaxCostReached);
   else if (stands.by_budget)
     order(charge::StopReason::kBudgetExceeded);
-  else if (stands.ended_s() || low)
+  else if (ended_s || low)
     order(charge::StopReason::kInsufficientCredits);
   return {};
 }
