@@ -15,14 +15,13 @@ function(nodus_precompiled kind header)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE ${ARGN})
   target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/${header})
-  # The header itself holds paths of this tree. ccache takes this sum for it: what its text comes to, so that every
-  # tree shares one cache.
+  # The header itself holds paths of this tree. ccache takes this sum for it: what its text comes to.
   set(out ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir)
   set(preprocess ${CMAKE_CXX_COMPILER} -std=c++2b -x c++-header -I ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/cmake/${header})
   execute_process(COMMAND ${preprocess} -E -P -dD OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND ${preprocess} -MM OUTPUT_VARIABLE ours COMMAND_ERROR_IS_FATAL ANY)
   string(SHA256 sum "${text} ${NODUS_CODE_ONCE}")
-  string(REGEX MATCHALL "${CMAKE_SOURCE_DIR}/[^ \\\n]+" ours "${ours}")
+  string(REGEX MATCHALL "[^ \\\n]+\\.hpp" ours "${ours}") # no path in the expression: it may hold a "+"
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ours})
   file(WRITE ${out}/cmake_pch.hxx.pch.sum "${sum}\n")
   if(NODUS_CODE_ONCE)
