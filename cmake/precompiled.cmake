@@ -2,6 +2,10 @@
 # one. All who share one are compiled with the same options: hence -fPIC for programs too, and the libraries' macros
 # for everyone (cmake/dependencies.cmake).
 add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>") # ccache judges by content
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # CMake would also -include the header itself, which does nothing but put an absolute path into what ccache hashes.
+  set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)
+endif()
 
 set(NODUS_CODE_ONCE FALSE)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_BUILD_TYPE STREQUAL "Debug")
